@@ -1,0 +1,43 @@
+-- The arguments that every way of enqueuing shares. One clear error each, before anything is written.
+create or replace function internal.check_enqueue(
+    task_type text, queue_name text, scheduled_at timestamptz, priority integer, max_attempts integer,
+    unique_among text, timeout interval, after bigint[]) returns void
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if task_type is null or task_type !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}$' then
+        raise exception using errcode = 'RQ001',
+            message = format('bad task type %s', coalesce(quote_literal(left(task_type, 60)), '(null)')),
+            hint = 'A type is 1 to 200 letters, digits, "_", ".", ":", "-", and starts with a letter or digit.';
+    end if;
+    if queue_name is null or queue_name !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}$' then
+        raise exception using errcode = 'RQ001',
+            message = format('bad queue name %s', coalesce(quote_literal(left(queue_name, 60)), '(null)')),
+            hint = 'A queue name is 1 to 100 letters, digits, "_", ".", ":", "-", and starts with a letter or digit.';
+    end if;
+    if priority is null or priority not between -1000000 and 1000000 then
+        raise exception using errcode = 'RQ003', message = format('priority %s is out of range', coalesce(priority::text, '(null)')),
+            hint = 'Priority lies within -1000000 and 1000000; higher runs first.';
+    end if;
+    if max_attempts not between 1 and 100000 then
+        raise exception using errcode = 'RQ003', message = format('max_attempts %s is out of range', max_attempts),
+            hint = 'It lies within 1 and 100000; leave it out for the default of the type.';
+    end if;
+    if scheduled_at is null or scheduled_at < timestamptz '1970-01-01 00:00:00+00'
+       or scheduled_at >= timestamptz '9000-01-01 00:00:00+00' then
+        raise exception using errcode = 'RQ003', message = format('scheduled_at %s is out of range', coalesce(scheduled_at::text, '(null)')),
+            hint = 'It lies within the years 1970 and 8999.';
+    end if;
+    if unique_among not in ('active', 'waiting') then
+        raise exception using errcode = 'RQ003', message = format('unique_among %s is unknown', quote_literal(left(unique_among, 60))),
+            hint = 'It is ''active'' (pending, retrying or running) or ''waiting'' (pending or retrying).';
+    end if;
+    if timeout <= interval '0' or timeout > interval '366 days' then
+        raise exception using errcode = 'RQ003', message = format('timeout %s is out of range', timeout),
+            hint = 'It is longer than nothing and at most 366 days.';
+    end if;
+    if cardinality(after) > 0 then
+        raise exception using errcode = 'RQ003', message = 'dependencies (after) are not part of this version of the schema',
+            hint = 'Enqueue the next task from the one before, or let a supervisor do it.';
+    end if;
+end $$;

@@ -1,0 +1,16 @@
+-- Which of the worker's pools (1 …) serves a type; 0 = none. A pool names types, prefixes, or nothing (= all the rest).
+create or replace function internal.pool_of(task_type text, pools jsonb) returns integer
+    language plpgsql immutable
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+begin
+    if pools is null then
+        return 1;
+    end if;
+    return coalesce((
+        select min(p.n)::integer
+        from jsonb_array_elements(pools) with ordinality as p(pool, n)
+        where p.pool -> 'types' ? task_type
+           or exists (select from jsonb_array_elements_text(p.pool -> 'prefixes') x where starts_with(task_type, x))
+           or not (p.pool ? 'types' or p.pool ? 'prefixes')), 0);
+end $$;

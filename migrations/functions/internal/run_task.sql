@@ -1,0 +1,38 @@
+-- One db_function task in one transaction: the function's writes and the fenced finish, finish last. Locking the row first
+-- would make heartbeats wait. SECURITY INVOKER: the function runs by the worker's own grants.
+-- The answer is the envelope that was recorded. If the fence no longer holds, all of it is rolled back (RQ007).
+create or replace function internal.run_task(worker_id text, id bigint, claim_no bigint, payload jsonb) returns jsonb
+    language plpgsql volatile security invoker
+    set search_path = pg_catalog, pg_temp as $$
+declare
+    envelope jsonb;
+    outcome jsonb;
+    answer text;
+    began timestamptz := clock_timestamp();
+    sql_state text;
+    message text;
+    context text;
+begin
+    begin
+        envelope := internal.run_function(payload ->> 'db_function', payload);
+        outcome := internal.outcome_of(envelope);
+        if outcome -> 'keep' = 'false' then
+            raise exception using errcode = 'RQ008';
+        end if;
+    exception
+        when sqlstate 'RQ008' then null;
+        when sqlstate 'RQ005' then
+            outcome := jsonb_build_object('success', false, 'kind', 'no_handler_registered', 'error', sqlerrm);
+        when others then
+            get stacked diagnostics sql_state = returned_sqlstate, message = message_text, context = pg_exception_context;
+            outcome := jsonb_build_object('success', false, 'kind', 'raised', 'error', message,
+                'error_json', jsonb_build_object('sqlstate', sql_state, 'context', left(context, 2000)));
+    end;
+    select f.answer into answer
+    from queues.finish(run_task.worker_id, jsonb_build_array(outcome || jsonb_build_object(
+        'id', run_task.id, 'claim_no', run_task.claim_no, 'ran_s', extract(epoch from clock_timestamp() - began)))) f;
+    if answer is distinct from 'done' then
+        raise exception using errcode = 'RQ007', message = format('the lease of task %s was %s; nothing of it was kept', id, answer);
+    end if;
+    return outcome;
+end $$;

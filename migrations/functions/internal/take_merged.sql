@@ -1,0 +1,65 @@
+-- Claims up to `wanted` rows of several lanes of one priority, oldest first across them. A few rows of each of the oldest
+-- lanes are looked at; what lies beyond the last row seen of a lane, or beyond the start of a lane not looked at, can't be
+-- ordered yet and is left. So an answer may be short without the lanes being empty: every lane comes back with its true head.
+create or replace function internal.take_merged(
+    worker_id text, lease interval, candidates internal.lane[], wanted integer,
+    out rows internal.claimed[], out lanes internal.lane[])
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+    width integer := least(cardinality(candidates), wanted + 7);
+    depth integer := greatest(4, ceil(2.0 * wanted / width)::integer);
+    near internal.lane[];
+    far internal.lane[];
+begin
+    select array_agg(l order by l.run_after, l.id) into lanes from unnest(candidates) l;
+    near := lanes[1:width];
+    far := lanes[width + 1:];
+    with seen as materialized (
+        select l.n as lane, s.run_after, s.id, s.n
+        from unnest(near) with ordinality as l(pool, queue_name, task_type, priority, run_after, id, n)
+        cross join lateral (
+            select h.run_after, h.id, row_number() over (order by h.run_after, h.id) as n
+            from (select t.run_after, t.id from queues.task_runs t
+                  where t.queue_name = l.queue_name and t.task_type = l.task_type and t.priority = l.priority
+                    and (t.run_after, t.id) >= (l.run_after, l.id) and t.run_after <= now()
+                    and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
+                  order by t.run_after, t.id limit depth) h) s
+    ), horizon as (
+        select b.run_after, b.id from (
+            select s.run_after, s.id from seen s where s.n = depth
+            union all
+            select f.run_after, f.id from unnest(far[1:1]) f) b
+        order by b.run_after, b.id limit 1
+    ), picked as materialized (
+        select s.id from seen s
+        where not exists (select from horizon b where (s.run_after, s.id) > (b.run_after, b.id))
+        order by s.run_after, s.id limit wanted
+    ), locked as materialized (
+        select t.id from queues.task_runs t
+        where t.id in (select p.id from picked p)
+          and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
+        for update skip locked
+    ), taken as (
+        update queues.task_runs t
+        set status = 'RUNNING', worker_id = take_merged.worker_id, claim_no = t.claim_no + 1,
+            attempt_count = t.attempt_count + 1,
+            leased_until = clock_timestamp()
+                + greatest(take_merged.lease, (select y.lease from queues.task_types y where y.task_type = t.task_type)),
+            claimed_at = clock_timestamp(), started_at = null, updated_at = clock_timestamp()
+        from locked p where t.id = p.id
+        returning t.id, t.claim_no, t.task_type, t.queue_name, t.payload_json, t.attempt_count, t.max_attempts,
+                  t.timeout_s, t.idempotency_key, t.priority, t.run_after, t.created_at, t.trace
+    ), heads as (
+        select distinct on (s.lane) s.lane, s.run_after, s.id
+        from seen s where not exists (select from taken k where k.id = s.id) or s.n = depth
+        order by s.lane, s.n
+    )
+    select (select coalesce(array_agg(k::internal.claimed order by k.run_after, k.id), '{}') from taken k),
+           (select coalesce(array_agg(row(l.pool, l.queue_name, l.task_type, l.priority, h.run_after, h.id)::internal.lane), '{}')
+            from heads h
+            join unnest(near) with ordinality as l(pool, queue_name, task_type, priority, run_after, id, n) on l.n = h.lane)
+    into rows, lanes;
+    lanes := lanes || far;
+end $$;

@@ -1,0 +1,54 @@
+-- One claim over all lanes: queues by turns from the one after `last_queue`, in each the higher priority first, never more
+-- for a pool than it has free. Turns are of 25 rows at least; what they leave over is filled in a second round.
+create or replace function internal.take_turns(
+    worker_id text, lease interval, wanted integer,
+    inout lanes internal.lane[], inout free integer[], inout last_queue text, out rows internal.claimed[])
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+    share integer := greatest(25, ceil(wanted::numeric
+        / greatest(1, (select count(distinct l.queue_name) from unnest(lanes) l)))::integer);
+    turn record;
+    got record;
+    allowed integer;
+    turn_queue text;
+    turn_left integer;
+    next_lanes internal.lane[];
+begin
+    rows := '{}';
+    loop
+        next_lanes := '{}';
+        turn_queue := null;
+        for turn in
+            select l.pool, l.queue_name, l.priority, array_agg(l order by l.run_after, l.id) as lanes
+            from unnest(lanes) l group by l.pool, l.queue_name, l.priority
+            order by l.queue_name <= coalesce(last_queue, ''), l.queue_name, l.priority desc, l.pool
+        loop
+            if turn_queue is distinct from turn.queue_name then
+                turn_queue := turn.queue_name;
+                turn_left := share;
+            end if;
+            allowed := least(free[turn.pool], turn_left, wanted - cardinality(rows));
+            if coalesce(allowed, 0) <= 0 then
+                next_lanes := next_lanes || turn.lanes;
+                continue;
+            end if;
+            if cardinality(turn.lanes) = 1 then
+                select * into got from internal.take_lane(worker_id, lease, turn.lanes[1], allowed);
+            else
+                select * into got from internal.take_group(worker_id, lease, turn.lanes, allowed);
+            end if;
+            rows := rows || got.rows;
+            next_lanes := next_lanes || got.lanes;
+            free[turn.pool] := free[turn.pool] - cardinality(got.rows);
+            turn_left := turn_left - cardinality(got.rows);
+            if cardinality(got.rows) > 0 then
+                last_queue := turn.queue_name;
+            end if;
+        end loop;
+        lanes := next_lanes;
+        exit when share >= wanted or cardinality(rows) >= wanted or cardinality(lanes) = 0;
+        share := wanted;
+    end loop;
+end $$;

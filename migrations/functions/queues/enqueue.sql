@@ -1,0 +1,16 @@
+-- One task, in the caller's transaction. Answers its id; with a key or a uniqueness that exists, the first one's id.
+create or replace function queues.enqueue(
+    task_type text, payload jsonb default '{}', scheduled_at timestamptz default now(), queue_name text default 'default',
+    priority integer default 0, idempotency_key text default null, max_attempts integer default null,
+    unique_among text default null, timeout interval default null, after bigint[] default null,
+    limit_key text default null, trace text default null) returns bigint
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+begin
+    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after);
+    perform internal.check_payload(payload);
+    perform internal.check_named_functions(task_type, payload);
+    return (internal.enqueue_row(task_type, payload, scheduled_at, queue_name, priority, idempotency_key, max_attempts,
+                                 unique_among, timeout, limit_key, false, trace)).id;
+end $$;

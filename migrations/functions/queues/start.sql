@@ -1,0 +1,28 @@
+-- Commits that these executions begin. A row on its last attempt needs it before a child sees its line: an expired last
+-- attempt that never started goes back uncounted.
+create or replace function queues.start(worker_id text, ids bigint[], claim_nos bigint[])
+    returns table (id bigint, claim_no bigint, answer text)
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+    perform internal.durable_commit();
+    return query
+    with asked as materialized (
+        select a.id, a.claim_no from unnest(start.ids, start.claim_nos) as a(id, claim_no)
+        where a.id is not null and a.claim_no is not null
+    ), held as materialized (
+        select t.id, t.claim_no, t.status
+        from asked a join queues.task_runs t on t.id = a.id and t.claim_no = a.claim_no and t.worker_id = start.worker_id
+        where t.leased_until is not null
+        order by t.id for update of t
+    ), written as (
+        update queues.task_runs t
+        set started_at = coalesce(t.started_at, clock_timestamp()), updated_at = clock_timestamp()
+        from held h where t.id = h.id and h.status = 'RUNNING'
+    )
+    select h.id, h.claim_no, case h.status when 'RUNNING' then 'kept' else 'cancelled' end from held h
+    union all
+    select a.id, a.claim_no, 'lost' from asked a where (a.id, a.claim_no) not in (select h.id, h.claim_no from held h);
+end $$;
