@@ -8,8 +8,8 @@ revoke usage on type queues.task_type, queues.queue_name, queues.task_status fro
 
 grant usage on schema queues, internal to worker_service_user;
 grant execute on function
-    queues.claim, queues.start, queues.heartbeat, queues.finish, queues.give_back, queues.lie_down,
-    queues.register_worker, queues.unregister_worker, queues.unserved,
+    queues.claim, queues.start, queues.heartbeat, queues.finish, queues.give_back, queues.recall, queues.lie_down,
+    queues.register_worker, queues.unregister_worker, queues.unserved, queues.nothing_left,
     queues.dequeue_next_available_task, queues.complete_task, queues.fail_task,
     internal.run_function, internal.run_task, internal.outcome_of, internal.resolve_function, internal.payload_fault,
     internal.installed_version

@@ -34,10 +34,11 @@ declare
     turn record;
 begin
     perform internal.check_claim(worker_id, lease, max_tasks);
-    if wanted <= 0 then
+    perform internal.durable_commit();
+    if wanted <= 0 then  -- a worker with no child free: expired leases must not wait for it
+        perform internal.reclaim();
         return;
     end if;
-    perform internal.durable_commit();
     if looked_at is null
        or clock_timestamp() >= looked_at + (case when took > interval '50 ms' then least(took * 20, interval '10 s')
                                                  else interval '1 s' end) then

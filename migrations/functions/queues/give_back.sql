@@ -1,5 +1,6 @@
 -- Rows that were claimed and not run, or whose child was stopped in the middle (`started`), go back uncounted. Started ones
--- only ten times, and never a task that may run once: those end `interrupted`. Answers as heartbeat does, `kept` = went back.
+-- only ten times, and never a task that may run once: those end `interrupted`. The worker knows best what has started: its
+-- word goes before the row's. Answers as heartbeat does, `kept` = it was mine and went back.
 create or replace function queues.give_back(
     worker_id text, ids bigint[], claim_nos bigint[], started boolean[] default null)
     returns table (id bigint, claim_no bigint, answer text)
@@ -22,7 +23,7 @@ begin
         claim_no := asked.claim_no;
         select t.* into task from queues.task_runs t
         where t.id = asked.id and t.claim_no = asked.claim_no and t.worker_id = give_back.worker_id for update;
-        begun := task.started_at is not null or coalesce(asked.started, false);
+        begun := coalesce(asked.started, task.started_at is not null);
         if task.id is null or task.leased_until is null then
             answer := 'lost';
         elsif task.status = 'CANCELLED' then

@@ -1,0 +1,18 @@
+-- Whether of these queues and types nothing is leased, waits for a retry, or is due: a worker told to run until empty ends.
+create or replace function queues.nothing_left(queues text[], prefixes text[]) returns boolean
+    language plpgsql stable security definer
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off as $$
+#variable_conflict use_variable
+begin
+    return not exists (
+        select from queues.task_runs t
+        where t.leased_until is not null and (queues is null or t.queue_name = any (queues))
+          and (prefixes is null or exists (select from unnest(prefixes) p where starts_with(t.task_type, p))))
+    and not exists (
+        select from queues.task_runs t
+        where t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
+          and (t.status = 'RETRYING' or t.run_after <= now())
+          and (queues is null or t.queue_name = any (queues))
+          and (prefixes is null or exists (select from unnest(prefixes) p where starts_with(t.task_type, p))));
+end $$;

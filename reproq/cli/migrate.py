@@ -1,0 +1,46 @@
+"""`reproq migrate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reproq import log
+from reproq.cli.options import loaded, settings_options
+from reproq.cli.waiting import patiently
+from reproq.config import SettingsError
+
+
+@click.command("migrate")
+@settings_options("database_url", "migrate_url", "role_prefix")
+@click.option("--sql", "as_sql", is_flag=True, help="Print everything for `psql -f` instead of running it.")
+@click.option("--roles-sql", "as_roles", is_flag=True, help="Print only what an administrator must run: the roles.")
+def command(as_sql: bool, as_roles: bool, **flags: Any) -> None:
+    """Bring the database's schema up to this version; safe to repeat, and to run from many hosts at once.
+
+    \b
+    As a login that may create roles and schemas:
+      reproq migrate --database-url postgresql://admin@db/shop
+    Your login may not create roles: let an administrator run this once
+      reproq migrate --roles-sql | psql postgresql://postgres@db/shop
+    Read before you run, or apply by another tool:
+      reproq migrate --sql > reproq.sql
+    Two independent installations on one server:
+      reproq migrate --role-prefix acme_ --database-url postgresql://admin@db/acme
+    """
+    log.setup("info", human=True)
+    if as_sql and as_roles:
+        raise click.UsageError("--sql already holds the roles; give only one of --sql and --roles-sql")
+    settings = loaded(flags, need_database=False)
+    from reproq.db import migrate
+
+    if as_sql or as_roles:
+        click.echo((migrate.roles_sql if as_roles else migrate.sql)(settings.role_prefix))
+        return
+    dsn = settings.migrate_url or settings.database_url
+    if dsn is None:
+        raise SettingsError("no database: give --database-url postgresql://… or set REPROQ_MIGRATE_URL")
+    report = patiently(lambda: migrate.migrate(dsn, role_prefix=settings.role_prefix, say=click.echo))
+    if not report.applied:
+        click.echo(f"nothing to do: the schema is at version {report.after}")

@@ -1,0 +1,78 @@
+"""Runs a command and turns every expected way to fail into one line on stderr and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from reproq import log
+from reproq.cli import exits
+from reproq.models.errors import ReproqError
+
+
+class CommandFailed(ReproqError):
+    """The command did what it could, and the answer is no: exit status 1."""
+
+
+def run(command: click.Command, program: str, arguments: Sequence[str] | None = None) -> NoReturn:
+    try:
+        result = command.main(args=arguments, prog_name=program, standalone_mode=False)
+        status = result if isinstance(result, int) else exits.DONE
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as problem:
+        problem.show()
+        status = exits.USAGE
+    except click.ClickException as problem:
+        status = _refuse(_usage(problem), exits.USAGE)
+    except (KeyboardInterrupt, click.Abort):
+        status = exits.INTERRUPTED
+    except BrokenPipeError:  # `reproq tasks list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = exits.FAILED
+    except Exception as problem:  # noqa: BLE001 - what isn't expected is raised again
+        status = _failure(problem)
+    sys.exit(status)
+
+
+def _failure(problem: Exception) -> int:
+    """One line for what is expected to go wrong; a bug keeps its traceback."""
+    if isinstance(problem, ReproqError):
+        return _refuse(str(problem), _status(problem))
+    psycopg = sys.modules.get("psycopg")
+    if psycopg is None or not isinstance(problem, psycopg.Error):
+        raise problem
+    from reproq.db.errors import Kind, classify, first_line
+
+    late = classify(problem) in (Kind.LATE, Kind.BUSY)
+    return _refuse(f"database: {first_line(problem)}{_note(problem)}", exits.FAILED if late else exits.USAGE)
+
+
+def _status(problem: ReproqError) -> int:
+    """A refused value is a usage error; a failed task or a lost database isn't."""
+    from reproq.client import ClientError, EnqueueRefused
+
+    failed = isinstance(problem, CommandFailed) or (
+        isinstance(problem, ClientError) and not isinstance(problem, EnqueueRefused)
+    )
+    return exits.FAILED if failed else exits.USAGE
+
+
+def _note(problem: Exception) -> str:
+    return "".join(f" ({note})" for note in getattr(problem, "__notes__", []))
+
+
+def _refuse(message: str, status: int) -> int:
+    line = " ".join(message.split()).replace("\0", "?")
+    shown = log.redact(f"reproq: error: {line}").encode("utf-8", "backslashreplace").decode()
+    click.echo(shown, err=True)
+    return status
+
+
+def _usage(problem: click.ClickException) -> str:
+    message = problem.format_message().rstrip(".")
+    context = getattr(problem, "ctx", None)
+    return f"{message}; see {context.command_path} --help" if context else message

@@ -1,0 +1,136 @@
+"""The client's own connections: opened when needed, kept for the next call, as many as there are callers at one time.
+
+A server may close an idle connection at any time. That is seen before a statement is sent, by looking whether the
+socket has something to read, so that nothing is ever sent twice. Only a caller whose statement may run twice (a read,
+an enqueue with an idempotency key) has it repeated after a loss. A forked process never touches its parent's sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from reproq.client.errors import ClientError, ConnectionLost, translated
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[object, ...]]
+
+
+class Connections:
+    def __init__(self, dsn: str, name: str) -> None:
+        self._dsn = dsn
+        self._name = name
+        self._pid = os.getpid()
+        self._idle: deque[Connection] = deque()
+        self._of_parent: list[deque[Connection]] = []
+
+    def row(self, sql: str, values: Sequence[object], *, repeatable: bool) -> tuple[Any, ...] | None:
+        """Run one statement that commits by itself, and answer its first row."""
+        import psycopg
+
+        try:
+            return self._row(sql, values)
+        except psycopg.OperationalError as lost:
+            if not _is_loss(lost):
+                raise _explained(lost) from lost
+            if not repeatable:
+                raise _unsure(lost) from lost
+        except (psycopg.Error, UnicodeEncodeError) as error:
+            raise _explained(error) from error
+        return self._again(sql, values)
+
+    def _again(self, sql: str, values: Sequence[object]) -> tuple[Any, ...] | None:
+        import psycopg
+
+        self.close()  # what broke one connection broke the others
+        try:
+            return self._row(sql, values)
+        except psycopg.Error as error:
+            raise _explained(error) from error
+
+    def _row(self, sql: str, values: Sequence[object]) -> tuple[Any, ...] | None:
+        connection = self._take()
+        try:
+            row = connection.execute(sql.encode(), values).fetchone()
+        except BaseException:
+            # Interrupted in the middle, the connection would hand this answer to the next caller.
+            _keep_if_idle(connection, self._idle)
+            raise
+        self._idle.append(connection)
+        return row
+
+    def _take(self) -> Connection:
+        if self._pid != os.getpid():
+            self._of_parent.append(self._idle)  # closing them would end the parent's sessions
+            self._idle, self._pid = deque(), os.getpid()
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was faster
+                break
+            if _is_alive(connection):
+                return connection
+            connection.close()
+        return self._open()
+
+    def _open(self) -> Connection:
+        import psycopg
+
+        from reproq.db.connect import connect
+
+        try:
+            return connect(self._dsn, name=self._name)
+        except psycopg.Error as error:
+            raise ConnectionLost(f"can't reach the database, nothing was stored: {_first_line(error)}") from error
+
+    def close(self) -> None:
+        while self._idle and self._pid == os.getpid():
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                return
+
+
+def _is_alive(connection: Connection) -> bool:
+    """An idle server has nothing to say but farewell (or a changed setting: then a new connection costs little)."""
+    if connection.closed:
+        return False
+    watch = select.poll()
+    watch.register(connection.fileno(), select.POLLIN)
+    return not watch.poll(0)
+
+
+def _keep_if_idle(connection: Connection, idle: deque[Connection]) -> None:
+    from psycopg.pq import TransactionStatus
+
+    if not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE:
+        idle.append(connection)
+    else:
+        connection.close()
+
+
+def _is_loss(error: psycopg.OperationalError) -> bool:
+    """No code = the connection broke; 57P0x = the server was shutting down; 25006 = it is a standby now."""
+    state = error.sqlstate
+    return state is None or state in ("57P01", "57P02", "57P03") or state.startswith("08")
+
+
+def _unsure(lost: BaseException) -> ConnectionLost:
+    return ConnectionLost(
+        f"the connection broke before the answer came ({_first_line(lost)})",
+        "it may or may not have been stored; with an idempotency_key the same call can be repeated safely",
+    )
+
+
+def _explained(error: BaseException) -> ClientError:
+    known = translated(error)
+    return known or ClientError(_first_line(error), None, getattr(error, "sqlstate", None))
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,96 @@
+"""A payload as JSON text, or a clear refusal before anything is sent.
+
+orjson is fast, but writes NaN and infinity as null and refuses integers beyond 64 bits. So a text with a null in it is
+looked through for such floats, and what orjson refuses goes through the standard library, which takes integers of any
+size. Size, depth and number length are checked by the database, at the one door every language uses.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reproq.client.errors import EnqueueRefused
+
+_HINT = "a payload is a JSON object: dict with text keys, list, str, int, finite float, bool, None"
+_NUL = "\\u0000"
+
+
+def encode(payload: object) -> str:
+    import orjson
+
+    if payload is None:
+        return "{}"
+    value = _plain(payload)
+    try:
+        text = orjson.dumps(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        text = _slowly(value)
+    if text[0] != "{":
+        raise EnqueueRefused(f"a payload must be an object, not {type(payload).__name__}", _HINT, "RQ002")
+    if "null" in text or _NUL in text:
+        _inspect(value)
+    return text
+
+
+def encode_all(payloads: Iterable[object]) -> list[str]:
+    if isinstance(payloads, (Mapping, str, bytes)):
+        raise EnqueueRefused("payloads must be a list of payloads", "for a single one use enqueue", "RQ002")
+    return [encode(payload) for payload in payloads]
+
+
+def _plain(payload: object) -> object:
+    dump = getattr(payload, "model_dump", None)  # a pydantic model
+    return payload if dump is None else dump(mode="json")
+
+
+def _slowly(value: object) -> str:
+    """Big integers, or a reason why it can't be."""
+    try:
+        _inspect(value)
+        return json.dumps(value, allow_nan=False, default=_default)
+    except RecursionError:
+        raise EnqueueRefused("the payload is nested too deeply", "64 levels are the limit", "RQ002") from None
+    except (TypeError, ValueError) as problem:
+        raise EnqueueRefused(f"the payload isn't JSON: {problem}", _HINT, "RQ002") from None
+
+
+def _default(value: object) -> Any:
+    """dataclass, UUID, date, time, enum: as orjson writes them."""
+    import orjson
+
+    return orjson.loads(orjson.dumps(value))
+
+
+def _inspect(value: object, where: str = "payload") -> None:
+    """Find what JSON or PostgreSQL can't hold, and say where it is."""
+    if isinstance(value, str):
+        _inspect_text(value, where)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise _refusal(where, f"{value} isn't a JSON number")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise _refusal(where, f"the key {key!r:.60} isn't a text")
+            _inspect_text(key, f"{where} (a key)")
+            _inspect(item, f"{where}.{key:.40}")
+    elif isinstance(value, (list, tuple)):
+        for place, item in enumerate(value):
+            _inspect(item, f"{where}[{place}]")
+
+
+def _inspect_text(text: str, where: str) -> None:
+    if "\0" in text:
+        raise _refusal(where, "has a NUL character, which PostgreSQL can't store")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _refusal(where, "has a lone surrogate, which isn't text") from None
+
+
+def _refusal(where: str, problem: str) -> EnqueueRefused:
+    shown = where.encode("ascii", "backslashreplace").decode().replace("\0", "?")
+    return EnqueueRefused(f"{shown}: {problem}", _HINT, "RQ002")

@@ -1,0 +1,65 @@
+"""What a child may see of the worker's environment: everything but the worker's own secrets, or an allow-list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reproq.config.address import passwords
+from reproq.config.options import SECRET_FILES, SECRETS
+from reproq.config.settings import Settings
+
+# The systemd names would let a child speak for the worker or find its credentials.
+_OWN = frozenset(
+    {
+        *("PGPASSWORD", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),
+        *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "REPROQ_WITHHELD", "REPROQ_CHILD_KEY"),
+    }
+)
+_STRICT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV"})
+_STRICT_PREFIXES = ("LC_", "PYTHON", "LD_LIBRARY_PATH")
+
+
+def withheld(environ: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
+    """Names that children don't get. `--child-env NAME` hands one over all the same."""
+    secrets = _secrets(settings)
+    allowed = set(settings.child_env)
+    return tuple(
+        sorted(name for name, value in environ.items() if name not in allowed and _kept(name, value, settings, secrets))
+    )
+
+
+def child_environ(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The environment of app children. REPROQ_WITHHELD names what is missing, for the child's boot error."""
+    kept = withheld(environ, settings)
+    passed = {name: value for name, value in environ.items() if name not in set(kept)}
+    return passed | {"REPROQ_WITHHELD": ",".join(kept)}
+
+
+def _kept(name: str, value: str, settings: Settings, secrets: frozenset[str]) -> bool:
+    if settings.strict_env and not _is_plain(name):
+        return True
+    own = name in _OWN or name in SECRETS or name in SECRET_FILES or name == settings.database_source
+    return own or _tells(value, settings, secrets)
+
+
+def _is_plain(name: str) -> bool:
+    return name in _STRICT or name.startswith(_STRICT_PREFIXES)
+
+
+def _tells(value: str, settings: Settings, secrets: frozenset[str]) -> bool:
+    """The worker's address or password under another name, say DATABASE_URL beside --database-url "$DATABASE_URL"."""
+    if value in (settings.database_url, settings.migrate_url) or value in secrets:
+        return True
+    return "://" in value and any(f":{secret}@" in value for secret in secrets)
+
+
+def _secrets(settings: Settings) -> frozenset[str]:
+    addresses = (settings.database_url, settings.migrate_url)
+    return frozenset(secret for dsn in addresses if dsn for secret in passwords(dsn) if len(secret) >= 4)
+
+
+def secrets(environ: Mapping[str, str], settings: Settings) -> set[str]:
+    """Every secret text a log line must never hold."""
+    found = {value for name in SECRETS | {"PGPASSWORD"} if (value := environ.get(name, "").strip())}
+    addresses = [settings.database_url, settings.migrate_url, *(value for value in found if "://" in value)]
+    return found | {secret for dsn in addresses if dsn for secret in passwords(dsn)}

@@ -1,0 +1,1 @@
+"""Connections, the migration runner, the embedded server, and what an SQLSTATE means."""

@@ -1,0 +1,35 @@
+"""One way to open a connection.
+
+Nothing here may leave state behind in the session: behind a pooler in transaction mode the next statement may run in
+another one. So no `options`, no SET, no prepared statements; what a caller needs it sets with SET LOCAL.
+"""
+
+import math
+from typing import LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+# A dead peer is noticed within 15 s when idle (keepalives) and within 10 s while bytes are unacknowledged.
+_LIVENESS = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 10_000,
+}
+
+
+def connect(dsn: str, *, name: str, timeout_s: float = 5) -> Connection:
+    """Open an autocommit connection that notices a dead peer; a value in the DSN wins over ours."""
+    given = conninfo_to_dict(dsn)
+    ours: dict[str, object] = {**_LIVENESS, "connect_timeout": max(1, math.ceil(timeout_s))}
+    missing = {key: value for key, value in ours.items() if key not in given}
+    return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, application_name=name, **missing)  # type: ignore[arg-type]
+
+
+def as_sql(text: str) -> LiteralString:
+    """Vouch for SQL text that comes from our own files, which psycopg's types can't know."""
+    return text

@@ -1,0 +1,126 @@
+"""The Python child: `python -m reproq.executor.child MODULE…` imports the modules, says which types they registered,
+then runs one task per line until it is told to stop or the line ends.
+
+The path of a task is the system's hottest Python: what can be prepared is bound at boot, and nothing is imported,
+looked up in the environment or written twice per task. A task's own code may do anything to this process; the runner
+takes every way of ending for an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from reproq.executor.child_wire import Wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Order = dict[str, Any]
+    Handler = Callable[[Order], Any]
+
+_MEASURED_NS = 1_000_000  # a success that took less doesn't carry its CPU time and memory
+
+
+def main() -> None:
+    import _signal  # type: ignore[import-not-found]  # `signal` would import enum: 3 ms
+    import faulthandler
+
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is the runner's to handle
+    wire = Wire.take_over()
+    faulthandler.enable()
+    try:
+        handlers = _boot(sys.argv[1:], wire)
+    except BaseException as error:  # noqa: BLE001  (a task module may raise anything)
+        _tell_boot_failure(error)
+        sys.exit(1)
+    try:
+        _serve(wire, handlers)
+    except BrokenPipeError:  # the runner is gone; the guard is about to say so
+        os._exit(1)
+
+
+def _boot(modules: list[str], wire: Wire) -> dict[str, Handler]:
+    from importlib import import_module
+
+    from reproq.executor.envelopes import to_json
+    from reproq.executor.handlers import bind
+    from reproq.tasks import registry
+
+    for name in modules:
+        _check_module_name(name)
+        import_module(name)
+    handlers = {name: bind(task, wire) for name, task in registry.items()}
+    types = {name: task.settings for name, task in registry.items()}
+    wire.send(f"{to_json({'v': 1, 'types': types})}\n".encode())
+    return handlers
+
+
+def _check_module_name(name: str) -> None:
+    if name.endswith(".py") or "/" in name:
+        plain = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise ImportError(f"name a module, not a file: {plain!r} instead of {name!r}")
+
+
+def _tell_boot_failure(error: BaseException) -> None:
+    import traceback
+
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_globals):
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    if isinstance(error, SystemExit):
+        text += "a task module must not exit while it is imported (is there a `if __name__ == '__main__'` missing?)\n"
+    sys.stderr.write(text + _withheld_hint(text))
+    sys.stderr.flush()
+
+
+def _is_ours(names: dict[str, Any]) -> bool:
+    package = str(names.get("__package__") or names.get("__name__"))
+    return package in ("reproq.executor", "importlib", "importlib._bootstrap", "_frozen_importlib")
+
+
+def _withheld_hint(text: str) -> str:
+    names = [name for name in os.environ.get("REPROQ_WITHHELD", "").split(",") if name and name in text]
+    if not names:
+        return ""
+    flags = " ".join(f"--child-env {name}" for name in names)
+    return (
+        f"{', '.join(names)}: the worker keeps this variable from its children; start it with {flags} to hand it over\n"
+    )
+
+
+def _serve(wire: Wire, handlers: dict[str, Handler]) -> None:
+    """One turn per task: every microsecond here is paid per task."""
+    from time import monotonic_ns, process_time
+
+    from reproq.executor.envelopes import failure, no_handler, success
+    from reproq.executor.output import Output
+    from reproq.executor.title import Title
+    from reproq.executor.usage import Usage
+
+    output, title, usage = Output(), Title(), Usage()
+    while True:
+        if not wire.pending:
+            title.idle()
+        order = wire.next()
+        if order is None:
+            return
+        title.busy(order)
+        began, cpu = monotonic_ns(), process_time()
+        try:
+            result = handlers.get(order["task_type"], no_handler)(order)
+            long = monotonic_ns() - began > _MEASURED_NS
+            line = success(order, result, usage.since(cpu) if long else "")
+        except BaseException as error:  # noqa: BLE001  (sys.exit() in a task is its failure, not our end)
+            line = failure(order, error, usage.since(cpu))
+        output.flush()
+        wire.send(line)
+        wire.forget_cancels()
+        wire.wait_until_log_is_read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The child's end of the wire: takes the protocol off 0 and 1, so that nothing a task prints can touch it."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+import time
+from _thread import allocate_lock
+from fcntl import F_DUPFD_CLOEXEC, fcntl, ioctl
+from termios import FIONREAD
+
+from reproq.executor.envelopes import parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Order = dict[str, Any]
+
+_HIGH = 100  # out of the way of code that counts on low numbers
+_DRAIN_S = 1.0
+_CHUNK = 1 << 16
+_EMPTY = bytes(4)
+
+
+class Wire:
+    def __init__(self, source: int, sink: int, log: int) -> None:
+        self.source = source
+        self.sink = sink
+        self.log = log
+        self.pending: list[Order] = []
+        self.ended = False
+        self._parts: list[bytes] = []
+        self._cancelled: set[tuple[int, int]] = set()
+        self._lock = allocate_lock()
+        self._waiting = bytearray(4)
+        self._log_is_pipe = stat.S_ISFIFO(os.fstat(log).st_mode)
+
+    @classmethod
+    def take_over(cls) -> Wire:
+        """Before any of the user's code: 0 becomes /dev/null, 1 and 2 the log."""
+        source, sink, log = (fcntl(fd, F_DUPFD_CLOEXEC, _HIGH) for fd in (0, 1, 2))
+        null = os.open("/dev/null", os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        os.close(null)
+        wire = cls(source, sink, log)
+        # A fork in a task that returns instead of exiting would come back here: it must neither answer nor read.
+        os.register_at_fork(after_in_child=wire._disconnect)
+        for stream in (sys.stdout, sys.stderr):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure:  # by line: what was printed before a crash is not lost
+                reconfigure(line_buffering=True, errors="backslashreplace")
+        return wire
+
+    def _disconnect(self) -> None:
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in (self.source, self.sink, self.log):
+            os.dup2(null, fd, inheritable=False)
+        os.close(null)
+        self.pending.clear()
+        self.ended = True
+        self._lock = allocate_lock()  # a thread that is not here may have held the old one
+        self._log_is_pipe = False
+
+    def next(self) -> Order | None:
+        """The next task's order; None: stop. Waits."""
+        pending = self.pending
+        while not pending:
+            if self.ended:
+                return None
+            self._read()
+        return pending.pop(0)
+
+    def _read(self) -> None:
+        data = os.read(self.source, _CHUNK)
+        if not data:
+            self.ended = True
+            return
+        if data[-1] == 10 and not self._parts:
+            lines = data.split(b"\n")
+        elif b"\n" in data:
+            lines = (b"".join(self._parts) + data).split(b"\n")
+            self._parts = [lines[-1]] if lines[-1] else []
+        else:
+            self._parts.append(data)
+            return
+        lines.pop()
+        for line in lines:
+            self._accept(parse(line))
+
+    def _accept(self, order: Order) -> None:
+        do = order["do"]
+        if self.ended:
+            return
+        if do == "run":
+            self.pending.append(order)
+        elif do == "cancel":
+            self._cancelled.add((order["id"], order["claim_no"]))
+        elif do == "stop":
+            self.ended = True
+
+    def is_cancelled(self, order: Order) -> bool:
+        """Reads what has come meanwhile and keeps the orders in it. From any thread."""
+        with self._lock:
+            while not self.ended and _readable(self.source):
+                self._read()
+            return (order["id"], order["claim_no"]) in self._cancelled
+
+    def forget_cancels(self) -> None:
+        """Those of the tasks that are over."""
+        if self._cancelled:
+            self._cancelled &= {(order["id"], order["claim_no"]) for order in self.pending}
+
+    def send(self, line: bytes) -> None:
+        written = os.write(self.sink, line)
+        while written < len(line):
+            line = line[written:]
+            written = os.write(self.sink, line)
+
+    def wait_until_log_is_read(self) -> None:
+        """So that this task's output isn't taken for the next one's."""
+        if self._log_is_pipe:
+            ioctl(self.log, FIONREAD, self._waiting)
+            if self._waiting != _EMPTY:
+                self._wait_for_reader()
+
+    def _wait_for_reader(self) -> None:
+        """A pipe can't be polled for having been read. Bounded: a leftover process may write without end."""
+        pause, until = 0.00005, time.monotonic() + _DRAIN_S
+        while self._waiting != _EMPTY and time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(pause * 2, 0.005)
+            ioctl(self.log, FIONREAD, self._waiting)
+
+
+def _readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))

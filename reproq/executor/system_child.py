@@ -1,0 +1,113 @@
+"""The system child: runs `db_function` tasks over its own connection, as the worker's role, and loads no user code.
+
+Function and fenced finish are one statement and so one transaction (internal.run_task), finish last: a killed child, a lost
+lease or a cancelled task leaves nothing of the function behind. Its address comes in the first line of its standard input,
+never by argv or environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from reproq.db.connect import Connection, connect
+from reproq.db.errors import Kind, classify, first_line
+from reproq.executor import kernel
+from reproq.executor.child_wire import Wire
+from reproq.executor.envelopes import to_json
+
+_RUN = "select internal.run_task(%s, %s, %s, %s::jsonb)::text"
+_PATIENCE_S = 5.0
+
+
+class LeaseGone(Exception):
+    """The fence no longer held; everything was rolled back."""
+
+
+def main() -> None:
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the address is in our memory: no other process of this uid may look
+    wire = Wire.take_over()
+    dsn = _read_settings(wire.source)["dsn"]
+    connection = _connect(dsn)
+    hello = {"v": 1, "types": {"db_function": {}}, "backend_pid": connection.info.backend_pid}
+    wire.send(f"{to_json(hello)}\n".encode())
+    while (order := wire.next()) is not None:
+        answer = _answer(connection, order)
+        wire.send(f"{to_json(answer)}\n".encode())
+        wire.forget_cancels()
+        if connection.closed or connection.broken:
+            sys.exit(0)  # the next one starts with a connection of its own
+
+
+def _read_settings(source: int) -> dict[str, Any]:
+    data = b""
+    while not data.endswith(b"\n"):
+        chunk = os.read(source, 65536)
+        if not chunk:
+            sys.exit(1)
+        data += chunk
+    settings: dict[str, Any] = json.loads(data)
+    return settings
+
+
+def _connect(dsn: str) -> Connection:
+    """Waits as long as it takes: a database that is away is no reason to call the children broken."""
+    pause = 0.1
+    while True:
+        try:
+            return connect(_checked_dsn(dsn), name="reproq system child")
+        except psycopg.Error as exc:
+            if "unsupported startup parameter" in str(exc):
+                return connect(dsn, name="reproq system child")
+            print(f"waiting for the database: {first_line(exc)}", file=sys.stderr)
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(_PATIENCE_S, pause * 2)
+
+
+def _checked_dsn(dsn: str) -> str:
+    """The server looks twice a second whether we are still there: else it works on for a client that was killed."""
+    given = conninfo_to_dict(dsn).get("options") or ""
+    return make_conninfo(dsn, options=f"{given} -c client_connection_check_interval=500ms".strip())
+
+
+def _answer(connection: Connection, order: dict[str, Any]) -> dict[str, Any]:
+    base: dict[str, Any] = {"v": 1, "id": order["id"], "claim_no": order["claim_no"]}
+    try:
+        outcome = _run(connection, order)
+    except LeaseGone as exc:
+        return base | {"success": False, "error": str(exc)}
+    except psycopg.Error as exc:
+        return base | {"success": False, "error": f"the function was not committed: {first_line(exc)}"} | _detail(exc)
+    if outcome["success"]:
+        return base | {"success": True, "finished": True}
+    return base | {"success": False, "error": outcome["error"], "finished": True}
+
+
+def _run(connection: Connection, order: dict[str, Any]) -> dict[str, Any]:
+    parameters = (order["worker_id"], order["id"], order["claim_no"], json.dumps(order["payload"]))
+    try:
+        row = connection.execute(_RUN, parameters).fetchone()
+    except psycopg.Error as exc:
+        if exc.sqlstate == "RQ007":
+            raise LeaseGone(first_line(exc)) from None
+        if classify(exc) is Kind.LATE:
+            connection.close()
+        raise
+    assert row is not None
+    outcome: dict[str, Any] = json.loads(str(row[0]))
+    return outcome
+
+
+def _detail(exc: psycopg.Error) -> dict[str, Any]:
+    return {"error_detail": {"sqlstate": exc.sqlstate}} if exc.sqlstate else {}
+
+
+if __name__ == "__main__":
+    main()

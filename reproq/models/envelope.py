@@ -1,0 +1,155 @@
+"""A child's answer: one line, read with suspicion.
+
+An envelope is the Supervisors' DBFunctionResult. Whatever jsonb would refuse (NUL, lone surrogates, NaN) or a later reader
+would choke on (depth, digits) is refused here: one bad line may not spoil the batch of outcomes that it travels in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+from reproq.models.states import FailureKind
+
+MAX_DEPTH = 64
+MAX_DIGITS = 1000
+_MAX_DELAY_S = 366 * 86400.0
+_LONG_NUMBER = re.compile(rb"[0-9]{16}")
+
+Outcome = dict[str, Any]
+
+
+class BadEnvelope(Exception):
+    """The line isn't an envelope for this execution; the message says why."""
+
+
+def read_envelope(line: bytes, task_id: int, claim_no: int) -> Outcome:
+    """The line as an outcome for queues.finish."""
+    envelope = _parse(line)
+    if type(envelope) is not dict:
+        raise BadEnvelope("it is not a JSON object")
+    if envelope.get("id") != task_id or envelope.get("claim_no") != claim_no or envelope.get("v") != 1:
+        raise BadEnvelope(
+            f"it answers v{_short(envelope.get('v'))} task {_short(envelope.get('id'))} claim "
+            f"{_short(envelope.get('claim_no'))}, asked was v1 task {task_id} claim {claim_no}"
+        )
+    error = envelope.get("error")
+    invalid = envelope.get("validation_failure_message")
+    success = envelope.get("success")
+    if success is True:
+        if error or invalid:
+            raise BadEnvelope("it says success and names an error")
+        outcome = {"id": task_id, "claim_no": claim_no, "success": True, "result": envelope.get("payload")}
+        if "finished" in envelope:
+            outcome["finished"] = envelope["finished"] is True
+        return outcome
+    if success is not False:
+        raise BadEnvelope("success is neither true nor false")
+    return {"id": task_id, "claim_no": claim_no, "success": False, **_failure(envelope, error, invalid)}
+
+
+def _failure(envelope: dict[str, Any], error: object, invalid: object) -> Outcome:
+    snooze = _delay(envelope, "snooze_s")
+    if snooze is not None:
+        return {"snooze_s": snooze}
+    if bool(error) == bool(invalid):
+        raise BadEnvelope("it says failure and names " + ("two reasons" if error else "no reason"))
+    if not isinstance(error or invalid, str):
+        raise BadEnvelope("its reason is not a string")
+    detail = envelope.get("error_detail")
+    outcome: Outcome = {"kind": FailureKind.VALIDATION if invalid else FailureKind.RAISED, "error": error or invalid}
+    if isinstance(detail, dict):
+        outcome["error_json"] = detail
+    for flag in ("final", "finished"):
+        if envelope.get(flag) is True:
+            outcome[flag] = True
+    for measure in ("cpu_s", "max_rss_kb"):
+        if isinstance(envelope.get(measure), int | float):
+            outcome[measure] = envelope[measure]
+    retry_in = _delay(envelope, "retry_in_s")
+    if retry_in is not None:
+        outcome["retry_in_s"] = retry_in
+    return outcome
+
+
+def _delay(envelope: dict[str, Any], name: str) -> float | None:
+    value = envelope.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_DELAY_S:
+        raise BadEnvelope(f"{name} is not a number of seconds between 0 and 366 days")
+    return float(value)
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        if _LONG_NUMBER.search(line) is not None:
+            value = _parse_exactly(line)
+        else:
+            value = orjson.loads(line)
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise BadEnvelope(f"it is not JSON: {_short(str(exc))}") from None
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise BadEnvelope(f"it is nested deeper than {MAX_DEPTH}")
+    if b"\\u0000" in line and _holds_nul(value):
+        raise BadEnvelope("it holds a NUL character")
+    return value
+
+
+def _parse_exactly(line: bytes) -> Any:
+    """Long numbers keep every digit: they pass through as the text they came in."""
+    value = json.loads(line, parse_int=_long_int, parse_float=_long_float, parse_constant=_refuse)
+    orjson.dumps(value)  # a lone surrogate passes json.loads; it must fail here, not in the batch
+    return value
+
+
+def _long_int(text: str) -> Any:
+    return int(text) if len(text) < 16 else orjson.Fragment(_checked(text))
+
+
+def _long_float(text: str) -> Any:
+    return float(text) if len(text) < 16 else orjson.Fragment(_checked(text))
+
+
+def _checked(text: str) -> str:
+    if len(text) > MAX_DIGITS + 1 and sum(map(str.isdigit, text)) > MAX_DIGITS:
+        raise ValueError(f"a number of more than {MAX_DIGITS} digits")
+    return text
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    level = [value]
+    while level:
+        depth += 1
+        inner = [list(v.values()) if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        level = [item for items in inner for item in items]
+        if not inner:
+            return depth - 1
+    return depth
+
+
+def _holds_nul(value: Any) -> bool:
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            if "\0" in item:
+                return True
+        elif isinstance(item, dict):
+            todo += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            todo += item
+    return False
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:80] + "…"

@@ -1,0 +1,72 @@
+"""queues.claim, queues.start and the marks of a worker that sleeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from reproq.db.line import Call
+from reproq.models.execution import Execution
+from reproq.queue.text import array, number, seconds
+
+_CLAIM = (
+    b"select id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s,"
+    b" idempotency_key, next_hints from queues.claim($1, $2, $3, $4, $5, $6, $7)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a worker serves, as the database wants it."""
+
+    worker_id: bytes
+    queues: bytes | None
+    prefixes: bytes | None
+
+    @classmethod
+    def of(cls, worker_id: str, queues: tuple[str, ...], prefixes: tuple[str, ...]) -> Scope:
+        return cls(worker_id.encode(), array(queues or None), array(prefixes or None))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    executions: list[Execution]
+    hints: bytes | None
+
+
+def claim(scope: Scope, lease_s: float, max_tasks: int, hints: bytes | None, pools: list[dict[str, Any]]) -> Call:
+    """`hints` = what the last claim answered; None looks from the head."""
+    params = (
+        scope.worker_id, scope.queues, scope.prefixes, seconds(lease_s), number(max_tasks), hints, orjson.dumps(pools),
+    )  # fmt: skip
+    return Call(_CLAIM, params, _claimed)
+
+
+def _claimed(rows: list[list[bytes | None]]) -> Claimed:
+    return Claimed([_execution(row) for row in rows], rows[-1][9] if rows else None)
+
+
+def _execution(row: list[Any]) -> Execution:
+    timeout, key = row[7], row[8]
+    return Execution(
+        int(row[0]), int(row[1]), row[2].decode(), row[3].decode(), row[4].decode(), int(row[5]), int(row[6]),
+        float(timeout) if timeout is not None else None, key.decode() if key is not None else None,
+    )  # fmt: skip
+
+
+def lie_down(scope: Scope, expiry_s: float) -> Call:
+    """Answers the seconds until the next task falls due, None = none is scheduled."""
+    sql = b"select extract(epoch from queues.lie_down($1, $2, $3, $4))"
+    return Call(sql, (scope.worker_id, scope.queues, scope.prefixes, seconds(expiry_s)), _optional_float)
+
+
+def nothing_left(scope: Scope) -> Call:
+    sql = b"select queues.nothing_left($1, $2)"
+    return Call(sql, (scope.queues, scope.prefixes), lambda rows: rows[0][0] == b"t")
+
+
+def _optional_float(rows: list[list[bytes | None]]) -> float | None:
+    value = rows[0][0]
+    return None if value is None else float(value)

@@ -1,0 +1,48 @@
+"""Who works: rows of queues.workers, and what their children can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from reproq.db.line import Call
+from reproq.queue.claim import Scope
+from reproq.queue.text import number
+
+
+def register(
+    scope: Scope, hostname: str, pid: int, version: str, pool_size: int, types: dict[str, Any], takes_unknown: bool
+) -> Call:
+    params = (
+        scope.worker_id, hostname.encode(), number(pid), version.encode(), scope.queues, scope.prefixes,
+        number(pool_size), orjson.dumps(types), b"t" if takes_unknown else b"f",
+    )  # fmt: skip
+    return Call(b"select queues.register_worker($1, $2, $3, $4, $5, $6, $7, $8, $9)", params, _nothing)
+
+
+def unregister(worker_id: bytes) -> Call:
+    return Call(b"select queues.unregister_worker($1)", (worker_id,), _nothing)
+
+
+def unserved() -> Call:
+    """Queues and types with ready tasks that no live worker serves: (queue, type, seconds)."""
+    sql = b"select queue_name, task_type, extract(epoch from waiting) from queues.unserved()"
+    return Call(sql, (), lambda rows: [(_text(r[0]), _text(r[1]), float(r[2] or 0)) for r in rows])
+
+
+def listen() -> Call:
+    return Call(b"listen reproq", (), _nothing)
+
+
+def end_session(backend_pid: int) -> Call:
+    """Ends another session of the same login: that of a child that was killed."""
+    return Call(b"select pg_catalog.pg_terminate_backend($1)", (number(backend_pid),), _nothing)
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()
+
+
+def _nothing(rows: list[list[bytes | None]]) -> None:
+    return None

@@ -1,0 +1,85 @@
+"""The pools of one worker: which types each serves, and how much each wants claimed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import Any
+
+from reproq.config import Settings
+from reproq.executor.pool import Kind, Pool
+from reproq.models.execution import Execution
+
+SYSTEM_TYPES = ("db_function",)
+MAX_BATCH = 500
+_AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
+_RATE_WINDOW_S = 0.1
+
+
+class Station:
+    """A pool with the tasks that wait for it."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.ready: deque[Execution] = deque()
+        self.unconfirmed: deque[Execution] = deque()  # last attempts: their start must be committed first
+        self.confirming = 0
+        self.rate = 0.0
+        self.done = 0
+        self._counted = 0
+        self._counted_at = time.monotonic()
+
+    @property
+    def waiting(self) -> int:
+        return len(self.ready) + len(self.unconfirmed) + self.confirming
+
+    def count(self, now: float) -> None:
+        """The rate of the recent past: quick to rise, halved with each window without work."""
+        span = now - self._counted_at
+        if span >= _RATE_WINDOW_S:
+            self.rate = max((self.done - self._counted) / span, self.rate * 0.5 ** (span / _RATE_WINDOW_S))
+            self._counted, self._counted_at = self.done, now
+
+    def wants(self) -> int:
+        """How many to claim now: what can start at once, and what will be able to start soon."""
+        if not self.pool.ever_ready:
+            return 0
+        ahead = min(MAX_BATCH, int(self.rate * _AHEAD_S))
+        idle = len(self.pool.idle)
+        waiting = self.waiting
+        if waiting > ahead // 2 and waiting >= idle:
+            return 0
+        return max(0, max(ahead, idle) - waiting)
+
+    def want(self) -> dict[str, Any]:
+        """This pool as queues.claim wants to see it."""
+        kind = self.pool.kind
+        wanted: dict[str, Any] = {"free": self.wants()}
+        if kind.types is not None:
+            wanted["types"] = kind.types
+        if kind.prefixes is not None:
+            wanted["prefixes"] = kind.prefixes
+        return wanted
+
+
+def kinds(settings: Settings, system_greeting: bytes) -> list[Kind]:
+    """System types first, then the prefixes of custom commands, then the app's children for the rest."""
+    found: list[Kind] = []
+    if settings.system_processes > 0 and _serves_system_types(settings):
+        argv = [sys.executable, "-m", "reproq.executor.system_child"]
+        found.append(Kind("system", argv, settings.system_processes, greeting=system_greeting, types=SYSTEM_TYPES,
+                          recycle=settings.recycle))  # fmt: skip
+    for i, command in enumerate(settings.commands):
+        found.append(Kind(f"command{i}", command.command, command.processes, prefixes=(command.prefix,),
+                          cwd=str(command.cwd) if command.cwd else None, contain=command.contain,
+                          recycle=settings.recycle))  # fmt: skip
+    if settings.app:
+        argv = [sys.executable, "-m", "reproq.executor.child", *settings.app]
+        found.append(Kind("app", argv, settings.processes, recycle=settings.recycle))
+    return found
+
+
+def _serves_system_types(settings: Settings) -> bool:
+    prefixes = settings.prefixes
+    return not prefixes or any(name.startswith(prefix) for name in SYSTEM_TYPES for prefix in prefixes)

@@ -1,0 +1,90 @@
+"""Outcomes on their way to the database, in batches of a few milliseconds.
+
+Nothing is dropped before the database has answered for it: a finish whose answer was lost goes out again as it was, one
+that the database refuses for its values goes out one outcome at a time, and the culprit as a failure of its task.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from reproq.db.errors import first_line
+from reproq.log import Event, say
+from reproq.models.envelope import Outcome
+from reproq.models.execution import Execution
+from reproq.models.states import FailureKind
+from reproq.queue import lease as sql
+from reproq.runner.desk import Desk, Errand
+
+_GATHER_S = 0.005
+_MOST = 500
+
+Ended = tuple[Execution, Outcome]
+
+
+class Finishes:
+    def __init__(self, desk: Desk, worker_id: str, ended: Callable[[Execution, Outcome, str], None]) -> None:
+        self._desk = desk
+        self._worker_id = worker_id.encode()
+        self._ended = ended
+        self._gathered: list[Ended] = []
+        self._since = 0.0
+        self._under_way = 0
+        self.repeated = 0
+
+    @property
+    def pending(self) -> int:
+        return len(self._gathered) + self._under_way
+
+    def add(self, execution: Execution, outcome: Outcome) -> None:
+        execution.over = True
+        if not self._gathered:
+            self._since = time.monotonic()
+        self._gathered.append((execution, outcome))
+
+    def turn(self, now: float, hurry: bool) -> float | None:
+        """Sends what is due; answers when to be asked again. `hurry`: nothing else is coming, don't gather."""
+        if not self._gathered or self._under_way:
+            return None
+        due = self._since + _GATHER_S
+        if hurry or now >= due or len(self._gathered) >= _MOST:
+            batch, self._gathered = self._gathered[:_MOST], self._gathered[_MOST:]
+            self._since = now
+            self._send(batch)
+            return None
+        return due
+
+    def _send(self, batch: list[Ended]) -> None:
+        self._under_way += len(batch)
+        call = sql.finish(self._worker_id, [outcome for _, outcome in batch])
+        self._desk.send(
+            Errand(call, lambda answers: self._answered(batch, answers), refused=lambda exc: self._refused(batch, exc))
+        )
+
+    def _answered(self, batch: list[Ended], answers: sql.Answers) -> None:
+        self._under_way -= len(batch)
+        for execution, outcome in batch:
+            answer = answers.get((execution.id, execution.claim_no), "lost")
+            if answer == "already":
+                self.repeated += 1
+                say(Event.FINISH_REPEATED, "the outcome had been recorded before", logging.INFO, task_id=execution.id)
+            self._ended(execution, outcome, answer)
+
+    def _refused(self, batch: list[Ended], exc: psycopg.Error) -> None:
+        self._under_way -= len(batch)
+        if len(batch) > 1:
+            for one in batch:
+                self._send([one])
+            return
+        execution, outcome = batch[0]
+        reason = f"the database refused its result: {first_line(exc)}"
+        say(Event.BAD_ENVELOPE, reason, logging.WARNING, task_id=execution.id, sqlstate=exc.sqlstate)
+        if outcome.get("kind") == FailureKind.BAD_ENVELOPE:
+            self._ended(execution, outcome, "lost")  # even that is refused: its lease will end it
+            return
+        plain: Outcome = {"id": execution.id, "claim_no": execution.claim_no, "success": False}
+        self._send([(execution, plain | {"kind": FailureKind.BAD_ENVELOPE, "error": reason})])

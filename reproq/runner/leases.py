@@ -1,0 +1,74 @@
+"""What this worker holds, and until when it is ours for sure.
+
+A deadline is the moment (CLOCK_BOOTTIME) at which the last accepted claim or heartbeat was SENT, plus the lease, less a
+margin: the database's clock started later than that, so its lease ends later than ours. The guard kills by it even when
+this process is stopped, so at every moment the guard's deadline is no later than that of any task a child may have.
+Claims arrive on the loop's thread and heartbeats on another one: both change the books under one lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from reproq.models.execution import Execution
+
+Tell = Callable[[int | None, dict[str, int]], bool]
+
+
+def boottime_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Leases:
+    def __init__(self, lease_s: float, tell_guard: Tell) -> None:
+        self._ours_ns = int((lease_s - max(1.0, lease_s / 6)) * 1e9) if lease_s > 1.2 else int(lease_s * 0.5e9)
+        self._tell = tell_guard
+        self._lock = threading.Lock()
+        self._held: dict[tuple[int, int], Execution] = {}
+        self._guarded: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def all(self) -> list[Execution]:
+        return list(self._held.values())
+
+    def holds(self, execution: Execution) -> bool:
+        return (execution.id, execution.claim_no) in self._held
+
+    def add(self, executions: Iterable[Execution], sent_ns: int) -> None:
+        deadline = sent_ns + self._ours_ns
+        with self._lock:
+            for e in executions:
+                e.deadline = deadline
+                self._held[e.id, e.claim_no] = e
+            if self._guarded is None or deadline < self._guarded:
+                self._guard(deadline, {})
+
+    def drop(self, execution: Execution) -> None:
+        self._held.pop((execution.id, execution.claim_no), None)
+
+    def kept(self, executions: Iterable[Execution], busy: Iterable[Execution], sent_ns: int) -> None:
+        """After a heartbeat: these are ours for longer; those are locked by somebody, and their old deadline stands."""
+        with self._lock:
+            for e in executions:
+                e.deadline = sent_ns + self._ours_ns
+            late = {id(e): e for e in busy}
+            but = {e.child_key: e.deadline for e in late.values() if e.child_key is not None}
+            deadlines = [e.deadline for e in self.all() if id(e) not in late]
+            self._guard(min(deadlines, default=None), but)
+
+    def rearm(self) -> None:
+        """A new guard knows nothing yet."""
+        with self._lock:
+            self._guard(min((e.deadline for e in self.all()), default=None), {})
+
+    def may_begin(self, execution: Execution) -> bool:
+        """Whether the lease lasts, and the guard watches over it."""
+        return boottime_ns() < execution.deadline and self._guarded is not None and self._guarded <= execution.deadline
+
+    def _guard(self, at: int | None, but: dict[str, int]) -> None:
+        if self._tell(at, but):
+            self._guarded = at

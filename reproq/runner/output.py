@@ -1,0 +1,42 @@
+"""What tasks print, as lines of the worker's log. A task that prints without end costs the log a bounded amount."""
+
+from __future__ import annotations
+
+from reproq.executor.pool import Child
+from reproq.log import Event, say
+
+MOST_LOGGED = 64 * 1024
+_LONGEST = 8 * 1024
+
+
+class TaskOutput:
+    def __init__(self) -> None:
+        self._parts: dict[str, bytes] = {}
+
+    def say(self, child: Child, data: bytes) -> None:
+        """`child.printed` counts what the current task printed, these bytes included."""
+        before = child.printed - len(data)
+        if before >= MOST_LOGGED:
+            return
+        text = self._parts.pop(child.key, b"") + data[: MOST_LOGGED - before]
+        *lines, rest = text.split(b"\n")
+        if child.printed >= MOST_LOGGED:
+            lines.append(rest)
+            lines.append(b"(more output of this task is not logged; its last 64 KiB are kept if it fails)")
+        elif rest:
+            self._parts[child.key] = rest
+        for line in lines:
+            if line:
+                self._line(child, line)
+
+    def end(self, child: Child) -> None:
+        """The task is over: what it left without a newline is a line too."""
+        rest = self._parts.pop(child.key, b"")
+        if rest:
+            self._line(child, rest)
+
+    @staticmethod
+    def _line(child: Child, line: bytes) -> None:
+        execution = child.execution
+        say(Event.TASK_OUTPUT, line[:_LONGEST].decode(errors="replace"), child=child.key,
+            task_id=execution.id if execution else None, task_type=execution.task_type if execution else None)  # fmt: skip
