@@ -3,6 +3,7 @@
 python bench/child.py [tasks]
 """
 
+# ruff: noqa: T201  (a program for a terminal)
 from __future__ import annotations
 
 import json
@@ -81,7 +82,8 @@ def tasks(folder: str, kind: str, count: int, ahead: int) -> str:
         os.write(child.stdin, batch)
         child.take(ahead)
     seconds = time.monotonic() - began
-    text = f"{(child.cpu_us() - cpu) / count:6.2f} µs CPU a task, {count / seconds:8,.0f}/s, {child.resident_mib():.1f} MiB"
+    cost = (child.cpu_us() - cpu) / count
+    text = f"{cost:6.2f} µs CPU a task, {count / seconds:8,.0f}/s, {child.resident_mib():.1f} MiB"
     child.process.kill()
     child.process.wait()
     return text

@@ -11,8 +11,10 @@ import json
 import logging
 import re
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from traceback import format_exception
 from typing import Any, Final, TextIO
 from urllib.parse import quote
 
@@ -157,6 +159,18 @@ def setup(
         root.removeHandler(old)
     root.addHandler(handler)
     logger.setLevel(level.upper())
+
+
+def catch_threads() -> None:
+    """A thread that dies of a bug is a log line too, redacted, and not a bare traceback on stderr."""
+    threading.excepthook = _say_thread_died
+
+
+def _say_thread_died(died: threading.ExceptHookArgs) -> None:
+    if died.exc_value is not None and not issubclass(died.exc_type, SystemExit):
+        name = died.thread.name if died.thread else "?"
+        traceback = "".join(format_exception(died.exc_value))
+        say(Event.INTERNAL_ERROR, f"thread {name} died: {died.exc_value!r}", logging.CRITICAL, traceback=traceback)
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -49,14 +49,14 @@ class Database:
 
 def _servers_here() -> dict[str, Binaries]:
     """Return parameter id → binaries: the default, then the system's, then those that TEST_POSTGRES_BINS names."""
-    found = {"embedded": embedded_binaries.find()}
-    if (system := embedded_binaries.system()) and system != found["embedded"]:
-        found["system"] = system
+    found = [("embedded", embedded_binaries.find())]
+    if (system := embedded_binaries.system()) and system != found[0][1]:
+        found.append(("system", system))
     for folder in filter(None, os.environ.get("TEST_POSTGRES_BINS", "").split(":")):
         if (extra := embedded_binaries.at(Path(folder))) is None:
             raise EmbeddedError(f"TEST_POSTGRES_BINS names {folder}, where no server runs")
-        found["extra"] = extra
-    return {f"{kind}-{binaries.major}": binaries for kind, binaries in found.items()}
+        found.append(("extra", extra))
+    return {f"{kind}-{binaries.major}": binaries for kind, binaries in found}
 
 
 SERVERS = _servers_here()

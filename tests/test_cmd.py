@@ -64,5 +64,5 @@ def test_both_are_there_at_once() -> None:
     import cmd.worker
     import pdb
 
-    assert issubclass(pdb.Pdb, cmd.Cmd)
-    assert cmd.worker.main
+    assert getattr(cmd, "Cmd") in pdb.Pdb.__mro__  # noqa: B009 - for mypy `cmd` is our package alone
+    assert callable(getattr(cmd.worker, "main"))  # noqa: B009

@@ -192,3 +192,21 @@ def test_lines_of_many_threads_do_not_mix() -> None:
     for thread in threads:
         thread.join()
     assert len(lines(stream)) == 400
+
+
+def test_a_thread_that_dies_is_a_redacted_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    stream = io.StringIO()
+    log.setup("info", stream, secrets=["canary-1"])
+    log.catch_threads()
+
+    def die() -> None:
+        raise ValueError("canary-1 is wrong")
+
+    thread = threading.Thread(target=die, name="heart")
+    thread.start()
+    thread.join()
+    (line,) = lines(stream)
+    assert line["event"] == "internal_error"
+    assert "thread heart died: ValueError('*** is wrong')" in line["message"]
+    assert "in die" in line["traceback"]

@@ -38,8 +38,10 @@ def module_of(path: Path) -> str:
 
 
 def room_of(module: str) -> str | None:
-    """Return the room a module of ours lies in; None: it isn't ours."""
+    """Return the room a module of ours lies in; None: it isn't ours, or a plain fact that the door itself holds."""
     parts = module.split(".")
+    if module == "reproq.__version__":
+        return None
     if parts[0] == "cmd":
         return "cmd"
     return ".".join(parts[:2]) if parts[0] == "reproq" else None

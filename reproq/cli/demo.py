@@ -65,6 +65,8 @@ def play(view: View) -> int:
             view.conclude(endings)
             status = _judge(endings, left, worker, view)
     view.say("worker, PostgreSQL and folder are gone")
+    if status == exits.DONE:
+        view.say("next, with tasks of your own: reproq worker --embedded --app your_module")
     return status
 
 

@@ -26,7 +26,7 @@ class Chapter:
 STORY = (
     Chapter(
         "demo.greet",
-        "a task that succeeds",
+        "succeeds",
         {"name": "Ada"},
         result=lambda result: result == {"greeting": "Hello, Ada!"},
     ),
@@ -40,7 +40,7 @@ STORY = (
     ),
     Chapter(
         "demo.crash",
-        "kills its own process, is retried; no other task notices",
+        "kills its own process, is retried",
         {},
         attempts=2,
         failed_with="killed",
@@ -48,14 +48,14 @@ STORY = (
     ),
     Chapter(
         "demo.nobody",
-        "a type that nobody handles",
+        "nobody handles this type",
         {},
         status="FAILED",
         failure_kind="no_handler_registered",
     ),
     Chapter(
         "db_function",
-        "a function inside the database; its writes and the task's end commit together",
+        "a function inside the database",
         {"task_type": "db_function", "db_function": "demo.count_to", "n": 100},
         result=lambda result: isinstance(result, dict) and result.get("sum") == 5050,
     ),

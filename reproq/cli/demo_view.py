@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from textwrap import shorten
 from types import TracebackType
 from typing import Self
 
@@ -42,7 +43,7 @@ class View:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        self.console.print(f"{time.monotonic() - self._began:5.1f} s  {escape(text)}")
+        self.console.print(f"{time.monotonic() - self._began:5.1f} s  {escape(text)}", soft_wrap=True)
 
     def show(self, endings: Sequence[Ending]) -> None:
         if self._live:
@@ -59,12 +60,13 @@ class View:
 
 
 def table(endings: Sequence[Ending]) -> Table:
-    made = Table(box=ROUNDED, show_lines=False, pad_edge=False)
-    for name in ("#", "task", "what it shows", "what happened", "status"):
-        made.add_column(name, overflow="fold")
-    made.add_column("attempts", justify="right")
+    made = Table(box=ROUNDED, show_lines=True)
+    made.add_column("")
+    made.add_column("task", min_width=18)
+    made.add_column("what happened; result or last error", ratio=1, overflow="fold")
+    made.add_column("status", no_wrap=True)
+    made.add_column("attempts", justify="right", no_wrap=True)
     made.add_column("took", justify="right", no_wrap=True)
-    made.add_column("result or error", overflow="fold")
     for ending in endings:
         made.add_row(*_cells(ending))
     return made
@@ -73,16 +75,15 @@ def table(endings: Sequence[Ending]) -> Table:
 def _cells(ending: Ending) -> list[str]:
     state = ending.state
     status = str(state.get("status", ""))
-    colour = _COLOURS.get(status, "white")
+    mark = ("[green]✓[/]" if ending.is_right else "[red]✗[/]") if ending.is_over else " "
+    outcome = shorten(_outcome(ending), 110, placeholder=" …")
     return [
-        str(ending.task_id),
-        escape(ending.chapter.task_type),
-        escape(ending.chapter.shows),
-        escape(_happened(ending)),
-        f"[{colour}]{status}[/]",
+        mark,
+        f"[bold]{escape(ending.chapter.task_type)}[/]\n{escape(ending.chapter.shows)}",
+        escape(_happened(ending) + (f"\n{outcome}" if outcome else "")),
+        f"[{_COLOURS.get(status, 'white')}]{status}[/]",
         str(state.get("attempt_count", "")),
         f"{state['took_s']:.1f} s" if ending.is_over else "",
-        escape(_outcome(ending)),
     ]
 
 
@@ -100,7 +101,8 @@ def _outcome(ending: Ending) -> str:
     state = ending.state
     if state.get("status") == "SUCCESSFUL":
         return json.dumps(state["result_json"], ensure_ascii=False)
-    return str(state.get("last_error") or "").partition("\n")[0]
+    told = state.get("last_error") if state.get("status") in ("RETRYING", "FAILED", "CANCELLED") else None
+    return str(told or "").partition("\n")[0]
 
 
 def _news(ending: Ending) -> str:

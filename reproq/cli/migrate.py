@@ -38,7 +38,8 @@ def command(as_sql: bool, as_roles: bool, **flags: Any) -> None:
     if as_sql or as_roles:
         click.echo((migrate.roles_sql if as_roles else migrate.sql)(settings.role_prefix))
         return
-    dsn = settings.migrate_url or settings.database_url
+    given = settings.database_url if settings.database_source == "--database-url" else None
+    dsn = given or settings.migrate_url or settings.database_url
     if dsn is None:
         raise SettingsError("no database: give --database-url postgresql://… or set REPROQ_MIGRATE_URL")
     report = patiently(lambda: migrate.migrate(dsn, role_prefix=settings.role_prefix, say=click.echo))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
+from traceback import format_exception
 from typing import NoReturn
 
 import click
@@ -19,6 +21,9 @@ class CommandFailed(ReproqError):
 
 
 def run(command: click.Command, program: str, arguments: Sequence[str] | None = None) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no → is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         result = command.main(args=arguments, prog_name=program, standalone_mode=False)
         status = result if isinstance(result, int) else exits.DONE
@@ -33,7 +38,7 @@ def run(command: click.Command, program: str, arguments: Sequence[str] | None = 
     except BrokenPipeError:  # `reproq tasks list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = exits.FAILED
-    except Exception as problem:  # noqa: BLE001 - what isn't expected is raised again
+    except Exception as problem:  # noqa: BLE001 - a bug's traceback may hold secrets: it is shown redacted
         status = _failure(problem)
     sys.exit(status)
 
@@ -44,7 +49,8 @@ def _failure(problem: Exception) -> int:
         return _refuse(str(problem), _status(problem))
     psycopg = sys.modules.get("psycopg")
     if psycopg is None or not isinstance(problem, psycopg.Error):
-        raise problem
+        click.echo(log.redact("".join(format_exception(problem))), err=True, nl=False)
+        return exits.FAILED
     from reproq.db.errors import Kind, classify, first_line
 
     late = classify(problem) in (Kind.LATE, Kind.BUSY)
@@ -67,8 +73,7 @@ def _note(problem: Exception) -> str:
 
 def _refuse(message: str, status: int) -> int:
     line = " ".join(message.split()).replace("\0", "?")
-    shown = log.redact(f"reproq: error: {line}").encode("utf-8", "backslashreplace").decode()
-    click.echo(shown, err=True)
+    click.echo(log.redact(f"reproq: error: {line}"), err=True)
     return status
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +60,7 @@ def main() -> NoReturn:
 
 def work(settings: Settings) -> int:
     log.setup(settings.log_level, payloads=settings.log_payloads)
+    log.catch_threads()
     for number in _STOPPING:
         signal.signal(number, _stop)
     try:
@@ -90,8 +91,8 @@ def _database(settings: Settings) -> Iterator[Settings]:
     from reproq.db.embedded import EmbeddedServer
 
     server = EmbeddedServer(settings.embedded_dir)
-    server.start()
     try:
+        server.start()
         if not settings.no_migrate:
             server.install(say=_say_migrated)
         log.hide(secret for dsn in (server.admin_dsn, server.worker_dsn, server.app_dsn()) for secret in passwords(dsn))
@@ -145,6 +146,5 @@ def _warn_about_login(dsn: str) -> None:
             Event.LOGIN_TOO_MIGHTY,
             f"the worker's login {might}: task code that gets hold of it owns the database; "
             "use a login with GRANT worker_service_user and nothing else",
-            level=30,
-            pid=os.getpid(),
+            level=logging.WARNING,
         )

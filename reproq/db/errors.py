@@ -43,13 +43,13 @@ _BY_STATE = {
     "25006": LATE,  # a standby, or default_transaction_read_only during a failover
     "25P03": LATE,  # idle_in_transaction_session_timeout closed the session
     "25P04": LATE,  # transaction_timeout closed the session
-    "55000": LATE,  # the database doesn't accept connections now
+    "XX000": BUSY,  # "tuple concurrently updated" and its like
     "3D000": REFUSED,
     "58000": LATE,
     "58030": LATE,
 }
 _BY_CLASS = {
-    "08": LATE, "57": LATE, "53": LATE, "XX": LATE, "40": BUSY, "28": REFUSED, "22": DATA, "23": DATA, "RQ": DATA,
+    "08": LATE, "57": LATE, "53": LATE, "54": DATA, "40": BUSY, "28": REFUSED, "22": DATA, "23": DATA, "RQ": DATA,
 }  # fmt: skip
 _REFUSED_WORDS = re.compile(
     r"password authentication failed|authentication failed for user|no password supplied|no pg_hba\.conf entry"

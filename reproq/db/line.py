@@ -1,8 +1,8 @@
 """A connection with one statement in flight, for an event loop.
 
-psycopg's cursors wait; a runner has children to attend to. So this drives libpq (psycopg.pq) without waiting: send() puts a
-statement on the wire, the loop watches fileno(), receive() answers when the whole result is there. run() is the same for
-a thread of its own, with a limit in time that holds even when the server or the network says nothing at all.
+psycopg's cursors wait; a runner has children to attend to. So this drives libpq (psycopg.pq) without waiting: send()
+puts a statement on the wire, the loop watches fileno(), receive() answers when the whole result is there. run() is the
+same for a thread of its own, with a limit in time that holds even when the server or the network says nothing at all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A pool of warm children of one kind: started through the guard, one task each at a time.
 
-The pool knows processes and lines; what an answer or a death means for a task is its owner's to say. A slot is free again
-only when the guard has told that the child, its group and its leftovers are gone, or when the child answered.
+The pool knows processes and lines; what an answer or a death means for a task is its owner's to say. A slot is free
+again only when the guard has told that the child, its group and its leftovers are gone, or when the child answered.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ class Kind:
     recycle: int | None = None
     contain: bool = False
 
+    @property
+    def is_system(self) -> bool:
+        """Ours, not the user's: it gets the address of the database, and its word is believed."""
+        return self.types is not None
+
 
 class Watcher(Protocol):
     def watch(self, fd: int, handler: Callable[[int], None], *, early: bool = False) -> None: ...
@@ -56,7 +61,7 @@ class Owner(Protocol):
 class Child:
     __slots__ = (
         "_tail", "_tail_size", "execution", "key", "log", "parts", "pid", "pool", "printed", "ready", "retiring",
-        "served", "size", "stdin", "stdout", "unwritten",
+        "served", "size", "station", "stdin", "stdout", "unwritten",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int) -> None:
@@ -73,6 +78,7 @@ class Child:
         self.parts: list[bytes] = []
         self.size = 0
         self.unwritten = b""
+        self.station: Any = pool.station
         self.printed = 0  # bytes of output of the current task
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
@@ -107,6 +113,7 @@ class Pool:
         self._count = 0
         self._not_before = 0.0
         self._guard: Guard | None = None
+        self.station: Any = None  # where its owner keeps the tasks that wait for this pool
 
     @property
     def busy(self) -> list[Child]:
@@ -155,12 +162,16 @@ class Pool:
         """Its task is over: it may have the next one, or has had enough."""
         child.execution = None
         child.served += 1
-        if self.kind.recycle is not None and child.served >= self.kind.recycle:
+        if self.kind.recycle is not None and child.served >= self.kind.recycle and not child.retiring:
             self.retire(child)
         elif not child.retiring:
             self.idle.append(child)
         else:
             self.tell(child, _STOP)
+
+    def has_more(self, child: Child) -> bool:
+        """Whether this child may have another task after the one that it has answered."""
+        return not child.retiring and (self.kind.recycle is None or child.served + 1 < self.kind.recycle)
 
     def retire(self, child: Child) -> None:
         """No more tasks for this one; it ends by itself when it is idle."""

@@ -1,8 +1,8 @@
 """The system child: runs `db_function` tasks over its own connection, as the worker's role, and loads no user code.
 
-Function and fenced finish are one statement and so one transaction (internal.run_task), finish last: a killed child, a lost
-lease or a cancelled task leaves nothing of the function behind. Its address comes in the first line of its standard input,
-never by argv or environment.
+Function and fenced finish are one statement and so one transaction (internal.run_task), finish last: a killed child, a
+lost lease or a cancelled task leaves nothing of the function behind. Its address comes in the first line of its
+standard input, never by argv or environment.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _connect(dsn: str) -> Connection:
         except psycopg.Error as exc:
             if "unsupported startup parameter" in str(exc):
                 return connect(dsn, name="reproq system child")
-            print(f"waiting for the database: {first_line(exc)}", file=sys.stderr)
+            sys.stderr.write(f"waiting for the database: {first_line(exc)}\n")
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(_PATIENCE_S, pause * 2)
 

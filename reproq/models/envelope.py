@@ -1,7 +1,8 @@
 """A child's answer: one line, read with suspicion.
 
-An envelope is the Supervisors' DBFunctionResult. Whatever jsonb would refuse (NUL, lone surrogates, NaN) or a later reader
-would choke on (depth, digits) is refused here: one bad line may not spoil the batch of outcomes that it travels in.
+An envelope is the Supervisors' DBFunctionResult. Whatever jsonb would refuse (NUL, lone surrogates, NaN) or a later
+reader would choke on (depth, digits) is refused here: one bad line may not spoil the batch of outcomes that it travels
+in.
 """
 
 from __future__ import annotations
@@ -86,10 +87,7 @@ def _delay(envelope: dict[str, Any], name: str) -> float | None:
 
 def _parse(line: bytes) -> Any:
     try:
-        if _LONG_NUMBER.search(line) is not None:
-            value = _parse_exactly(line)
-        else:
-            value = orjson.loads(line)
+        value = orjson.loads(line) if _LONG_NUMBER.search(line) is None else _parse_exactly(line)
     except (ValueError, TypeError, RecursionError) as exc:
         raise BadEnvelope(f"it is not JSON: {_short(str(exc))}") from None
     if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:

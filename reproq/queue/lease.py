@@ -16,7 +16,9 @@ Answers = dict[tuple[int, int], str]
 
 
 def start(worker_id: bytes, executions: Sequence[Execution]) -> Call:
-    return Call(b"select id, claim_no, answer from queues.start($1, $2, $3)", (worker_id, *_fences(executions)), _answers)
+    return Call(
+        b"select id, claim_no, answer from queues.start($1, $2, $3)", (worker_id, *_fences(executions)), _answers
+    )
 
 
 def heartbeat(worker_id: bytes, executions: Sequence[Execution], lease_s: float) -> Call:

@@ -1,8 +1,8 @@
 """When to claim, how much, and when to lie down.
 
-Work is claimed a little ahead of the pools: what their recent rate can start within a tenth of a second. A claim that finds
-nothing leads to the sleep of DESIGN: a committed sleep mark (so that enqueues notify us), a full look, polls at +5, 20, 80
-and 320 ms, then one every poll interval, or when the next scheduled task falls due.
+Work is claimed a little ahead of the pools: what their recent rate can start within a tenth of a second. A claim that
+finds nothing leads to the sleep of DESIGN: a committed sleep mark (so that enqueues notify us), a full look, polls at
++5, 20, 80 and 320 ms, then one every poll interval, or when the next scheduled task falls due.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Takes(Protocol):
 
 
 class Claims:
-    def __init__(self, desk: Desk, scope: Scope, lease_s: float, poll_s: float, leases: Leases, taker: Takes) -> None:
+    def __init__(
+        self, desk: Desk, scope: Scope, lease_s: float, poll_s: float, leases: Leases, taker: Takes, leave_unknown: bool
+    ) -> None:
         self._desk = desk
         self._scope = scope
         self._lease_s = lease_s
@@ -48,6 +50,7 @@ class Claims:
         self._marked_until = 0.0
         self._due_at: float | None = None
         self._slow_said_at = 0.0
+        self._leave_unknown = leave_unknown
         self.stopped = False
 
     @property
@@ -63,7 +66,7 @@ class Claims:
         """Called in every turn of the loop; cheap when there is nothing to do."""
         if self.claiming or self.stopped or now < self._next_at or not self._desk.idle:
             return
-        pools = [station.want() for station in stations]
+        pools = [station.want(self._leave_unknown) for station in stations]
         wanted = min(MAX_BATCH, sum(pool["free"] for pool in pools))
         if wanted > 0 or now - self._last_at >= _RECLAIM_EVERY_S:
             self._claim(now, wanted, pools)
@@ -121,12 +124,18 @@ class Claims:
         self.claiming = False
         self._hints = None
         self._desk.send(
-            Errand(lease_sql.recall(self._scope.worker_id, self._leases.all()), self._recalled, lost=self._lost), first=True
+            Errand(lease_sql.recall(self._scope.worker_id, self._leases.all()), self._recalled, lost=self._lost),
+            first=True,
         )
 
     def _recalled(self, count: int) -> None:
         if count:
-            say(Event.CLAIM_FAILED, f"{count} claimed tasks whose claim was not answered went back", logging.WARNING, count=count)
+            say(
+                Event.CLAIM_FAILED,
+                f"{count} claimed tasks whose claim was not answered went back",
+                logging.WARNING,
+                count=count,
+            )
 
     def _note_slow_look(self, hints: bytes | None) -> None:
         if hints is None or (at := hints.find(b'"took_ms": ')) < 0:
@@ -135,5 +144,10 @@ class Claims:
         now = time.monotonic()
         if took_ms > _BLOATED_MS and now - self._slow_said_at > 60:
             self._slow_said_at = now
-            say(Event.CLAIM_INDEX_BLOATED, f"looking for work from the head of the index took {took_ms:.0f} ms; an old snapshot "
-                "(long transaction) may keep vacuum from cleaning it: see reproq doctor", logging.WARNING, took_ms=took_ms)  # fmt: skip
+            say(
+                Event.CLAIM_INDEX_BLOATED,
+                f"looking for work from the head of the index took {took_ms:.0f} ms; an old snapshot (a long "
+                "transaction) may keep vacuum from cleaning it: see reproq doctor",
+                logging.WARNING,
+                took_ms=took_ms,
+            )

@@ -15,6 +15,7 @@ SYSTEM_TYPES = ("db_function",)
 MAX_BATCH = 500
 _AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
 _RATE_WINDOW_S = 0.1
+_CONFIRM_S = 0.02
 
 
 class Station:
@@ -22,6 +23,8 @@ class Station:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
+        pool.station = self
+        self.known = False  # whether a child has said which types it serves
         self.ready: deque[Execution] = deque()
         self.unconfirmed: deque[Execution] = deque()  # last attempts: their start must be committed first
         self.confirming = 0
@@ -52,14 +55,41 @@ class Station:
             return 0
         return max(0, max(ahead, idle) - waiting)
 
-    def want(self) -> dict[str, Any]:
+    def serves(self, task_type: str) -> bool:
+        kind = self.pool.kind
+        if kind.types is not None:
+            return task_type in kind.types
+        if kind.prefixes is not None:
+            return task_type.startswith(kind.prefixes)
+        return task_type in self.pool.types
+
+    def to_confirm(self) -> list[Execution]:
+        """The next last attempts whose start is to be committed: as many as can begin soon, one batch at a time."""
+        if self.confirming or not self.unconfirmed:
+            return []
+        room = max(len(self.pool.idle), int(self.rate * _CONFIRM_S), 1)
+        batch = [self.unconfirmed.popleft() for _ in range(min(room, len(self.unconfirmed)))]
+        self.confirming = len(batch)
+        return batch
+
+    def take_back(self, older_than: float | None) -> list[Execution]:
+        """What waits here, all of it or what was claimed before a moment."""
+        found: list[Execution] = []
+        for line in (self.ready, self.unconfirmed):
+            while line and (older_than is None or line[0].claimed_at < older_than):
+                found.append(line.popleft())
+        return found
+
+    def want(self, leave_unknown: bool) -> dict[str, Any]:
         """This pool as queues.claim wants to see it."""
         kind = self.pool.kind
         wanted: dict[str, Any] = {"free": self.wants()}
         if kind.types is not None:
             wanted["types"] = kind.types
-        if kind.prefixes is not None:
+        elif kind.prefixes is not None:
             wanted["prefixes"] = kind.prefixes
+        elif leave_unknown:
+            wanted["types"] = list(self.pool.types)
         return wanted
 
 
@@ -68,12 +98,28 @@ def kinds(settings: Settings, system_greeting: bytes) -> list[Kind]:
     found: list[Kind] = []
     if settings.system_processes > 0 and _serves_system_types(settings):
         argv = [sys.executable, "-m", "reproq.executor.system_child"]
-        found.append(Kind("system", argv, settings.system_processes, greeting=system_greeting, types=SYSTEM_TYPES,
-                          recycle=settings.recycle))  # fmt: skip
+        found.append(
+            Kind(
+                "system",
+                argv,
+                settings.system_processes,
+                greeting=system_greeting,
+                types=SYSTEM_TYPES,
+                recycle=settings.recycle,
+            )
+        )
     for i, command in enumerate(settings.commands):
-        found.append(Kind(f"command{i}", command.command, command.processes, prefixes=(command.prefix,),
-                          cwd=str(command.cwd) if command.cwd else None, contain=command.contain,
-                          recycle=settings.recycle))  # fmt: skip
+        found.append(
+            Kind(
+                f"command{i}",
+                command.command,
+                command.processes,
+                prefixes=(command.prefix,),
+                cwd=str(command.cwd) if command.cwd else None,
+                contain=command.contain,
+                recycle=settings.recycle,
+            )
+        )
     if settings.app:
         argv = [sys.executable, "-m", "reproq.executor.child", *settings.app]
         found.append(Kind("app", argv, settings.processes, recycle=settings.recycle))

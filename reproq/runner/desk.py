@@ -82,7 +82,11 @@ class Desk:
 
     def check_silence(self) -> None:
         """A network that swallows packets looks like a server that thinks."""
-        if self._current is not None and self._line is not None and time.monotonic() - self._line.sent_at > self._silence_s:
+        if (
+            self._current is not None
+            and self._line is not None
+            and time.monotonic() - self._line.sent_at > self._silence_s
+        ):
             self._lose(LineLost(f"no answer within {self._silence_s:g} s"))
 
     def _next(self) -> None:
@@ -191,8 +195,12 @@ class Desk:
         self._away_since = self._away_since or now
         if now - self._said_at >= _SAY_EVERY_S:
             self._said_at = now
-            say(Event.DATABASE_LATE, f"{self.name}: waiting for the database: {first_line(exc)}", logging.WARNING,
-                waiting_s=round(now - self._away_since, 1))  # fmt: skip
+            say(
+                Event.DATABASE_LATE,
+                f"{self.name}: waiting for the database: {first_line(exc)}",
+                logging.WARNING,
+                waiting_s=round(now - self._away_since, 1),
+            )
         if not self._closed:
             self._loop.after(self._grow_pause(), self._connect)
 
@@ -206,7 +214,11 @@ class Desk:
         self._loop.watch(self._fd, self._served)
         if self._away_since:
             self.reconnects += 1
-            say(Event.DATABASE_BACK, f"{self.name}: connected again", away_s=round(time.monotonic() - self._away_since, 1))
+            say(
+                Event.DATABASE_BACK,
+                f"{self.name}: connected again",
+                away_s=round(time.monotonic() - self._away_since, 1),
+            )
             self._away_since = 0.0
         if self.on_connect is not None:
             self.on_connect()

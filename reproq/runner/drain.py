@@ -56,7 +56,8 @@ class Drain:
         self._give_up_at = self._kill_at + settings.lease_s
         say(Event.DRAIN_STARTED, f"draining because of {reason}: {len(self._busy())} tasks are running", reason=reason)
         self._runner.claims.stop()
-        self._runner.give_back_waiting()
+        self._runner.floor.closing = True
+        self._runner.books.give_back_waiting()
 
     def force(self) -> None:
         now = time.monotonic()
@@ -78,10 +79,6 @@ class Drain:
         elif now >= self._give_up_at:
             self._runner.exit_status = 1
 
-    def stopped_in_the_middle(self, execution: Execution) -> None:
-        """Its child is gone, so it may run elsewhere."""
-        self._runner.give_back([execution])
-
     def _busy(self) -> list[Execution]:
         return [child.execution for s in self._runner.stations for child in s.pool.busy if child.execution is not None]
 
@@ -101,17 +98,23 @@ class Drain:
     def _settled(self) -> bool:
         """Whether the database has answered for everything that was claimed."""
         runner = self._runner
-        return not runner.claims.claiming and not runner.finishes.pending and not runner.leases and not runner.claim_desk.waiting
+        return not (
+            runner.claims.claiming or runner.books.finishes.pending or runner.leases or runner.claim_desk.waiting
+        )
 
     def _leave(self, now: float) -> None:
         if not self._unregistering:
             self._unregistering = True
             self._children_until = now + _CHILD_PATIENCE_S
             call = workers.unregister(self._runner.worker_id.encode())
-            self._runner.finish_desk.send(Errand(call, lambda _none: self._set_unregistered(), lost=self._set_unregistered))
+            self._runner.finish_desk.send(
+                Errand(call, lambda _none: self._set_unregistered(), lost=self._set_unregistered)
+            )
             self._retire_children()
         children_gone = self._forced or not any(station.pool.children for station in self._runner.stations)
-        if (self._unregistered or not self._runner.finish_desk.connected) and (children_gone or now >= self._children_until):
+        if (self._unregistered or not self._runner.finish_desk.connected) and (
+            children_gone or now >= self._children_until
+        ):
             self._runner.exit_status = self._status if self._status is not None else 0
 
     def _retire_children(self) -> None:

@@ -1,7 +1,7 @@
 """The heartbeat: a thread and a connection of its own, so that nothing a task or the loop does can starve it.
 
-It extends what the worker holds, learns which leases are lost and which tasks are cancelled, moves the guard's deadline,
-and listens: notifications (somebody enqueued for a sleeper, somebody cancelled) arrive on its connection.
+It extends what the worker holds, learns which leases are lost and which tasks are cancelled, moves the guard's
+deadline, and listens: notifications (somebody enqueued for a sleeper, somebody cancelled) arrive on its connection.
 """
 
 from __future__ import annotations
@@ -38,9 +38,15 @@ class Heart:
     """`post` hands a call to the loop's thread; everything else here happens on the heart's own."""
 
     def __init__(
-        self, dsn: str, worker_id: str, lease_s: float, heartbeat_s: float, leases: Leases, listener: Listener,
+        self,
+        dsn: str,
+        worker_id: str,
+        lease_s: float,
+        heartbeat_s: float,
+        leases: Leases,
+        listener: Listener,
         post: Callable[[Callable[[], None]], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._dsn = dsn
         self._worker_id = worker_id
         self._lease_s = lease_s
@@ -149,5 +155,9 @@ class Heart:
             self._line = None
         if not self._failing_since:
             self._failing_since = time.monotonic()
-            say(Event.HEARTBEAT_LATE, f"heartbeat: not accepted, trying again: {first_line(exc)}", logging.WARNING,
-                held=len(self._leases))  # fmt: skip
+            say(
+                Event.HEARTBEAT_LATE,
+                f"heartbeat: not accepted, trying again: {first_line(exc)}",
+                logging.WARNING,
+                held=len(self._leases),
+            )

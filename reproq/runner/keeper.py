@@ -18,13 +18,13 @@ _RESTART_S = 0.2
 
 
 class Keeper:
-    def __init__(self, settings: Settings, loop: Loop, told: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, settings: Settings, loop: Loop) -> None:
         self._environ = child_environ(os.environ, settings)
         self._loop = loop
-        self._told = told
         self._stopping = False
         self._guard: Guard | None = None
         self.up = False
+        self.told: Callable[[dict[str, Any]], None] = lambda _event: None
         self.after_death: dict[str, Outcome] = {}
         """What to record of a child's task once nothing of it is alive any more."""
 
@@ -70,12 +70,17 @@ class Keeper:
                 self.up = True
             elif event["event"] == "gone":
                 self._gone(event)
-            self._told(event)
+            self.told(event)
 
     def _gone(self, event: dict[str, Any]) -> None:
         self.up = False
         self._loop.unwatch(self.guard.fileno())
         if not self._stopping:
-            say(Event.GUARD_DIED, "the guard ended, and all children with it; starting another", logging.ERROR,
-                signal=event.get("signal"), exit_code=event.get("exit_code"))  # fmt: skip
+            say(
+                Event.GUARD_DIED,
+                "the guard ended, and all children with it; starting another",
+                logging.ERROR,
+                signal=event.get("signal"),
+                exit_code=event.get("exit_code"),
+            )
             self._loop.after(_RESTART_S, self.start)

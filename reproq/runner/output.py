@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from reproq.executor.pool import Child
 from reproq.log import Event, say
 
@@ -38,5 +40,5 @@ class TaskOutput:
     @staticmethod
     def _line(child: Child, line: bytes) -> None:
         execution = child.execution
-        say(Event.TASK_OUTPUT, line[:_LONGEST].decode(errors="replace"), child=child.key,
-            task_id=execution.id if execution else None, task_type=execution.task_type if execution else None)  # fmt: skip
+        task: dict[str, Any] = {"task_id": execution.id, "task_type": execution.task_type} if execution else {}
+        say(Event.TASK_OUTPUT, line[:_LONGEST].decode(errors="replace"), child=child.key, **task)

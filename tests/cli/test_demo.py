@@ -10,12 +10,13 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
+
+from tests.cli.processes import running
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60
@@ -44,21 +45,17 @@ class Demo:
         return self.process.communicate(timeout=PATIENCE_S)[0].decode()
 
     def left_processes(self) -> list[str]:
-        return [" ".join(command) for command in self._processes()]
-
-    def _processes(self) -> Iterator[list[str]]:
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                command = process.cmdline()
-                own = str(self._folder) in " ".join(command) or process.environ().get("DEMO_MARK") == self._mark
-                if own and process.pid != self.process.pid and process.status() != psutil.STATUS_ZOMBIE:
-                    yield command
+        return [
+            command
+            for pid, command, environment in running()
+            if pid != self.process.pid and (str(self._folder) in command or self._mark in environment)
+        ]
 
     def left_files(self) -> list[str]:
         return sorted(path.name for path in self._folder.iterdir())
 
     def wait_for_worker(self) -> None:
-        wait_until(lambda: any("cmd.worker" in command for command in self._processes()))
+        wait_until(lambda: any("cmd.worker" in command for command in self.left_processes()))
 
     def assert_nothing_is_left(self) -> None:
         assert self.left_processes() == []

@@ -143,3 +143,24 @@ def test_a_command_for_applications_does_not_wait_for_a_database(call: Callable[
 def test_no_arguments_show_the_help(call: Callable[..., Outcome]) -> None:
     _status, out, err = call()
     assert "reproq demo" in out + err
+
+
+def test_a_bug_keeps_its_traceback_without_its_secrets(
+    call: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: object, **_more: object) -> None:
+        raise ZeroDivisionError("of postgresql://ann:canary-secret@h/x")
+
+    monkeypatch.setattr("reproq.cli.worker.work", broken)
+    status, _out, err = call("worker", "--dsn", DSN)
+    assert status == 1
+    assert "ZeroDivisionError: of postgresql://ann:***@h/x" in err
+    assert "in broken" in err
+    assert "canary" not in err
+
+
+def test_an_address_on_the_command_line_wins_over_the_environment_for_migrate(
+    call: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, new_database: Callable[..., Database]
+) -> None:
+    monkeypatch.setenv("REPROQ_MIGRATE_URL", DSN)
+    assert call("migrate", "--dsn", new_database().dsn)[0] == 0

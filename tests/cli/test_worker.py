@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 import pytest
 
+from tests.cli.processes import running
 from tests.conftest import Database
 
 ROOT = Path(__file__).parents[2]
@@ -203,7 +203,7 @@ def test_the_embedded_server_is_introduced_keeps_its_data_and_leaves_nothing_run
         connection.execute("select queues.enqueue('kept.one', scheduled_at => now() + interval '1 hour')")
     worker.wait_for("worker_started")
     assert worker.stop() == 0
-    assert [p for p in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(p.info["cmdline"] or [])] == []
+    assert [command for _pid, command, _environment in running() if str(folder) in command] == []
     log = "".join(worker.err)
     assert all(dsn.split(":")[2].split("@")[0] not in log for dsn in (admin, app))
     again = start("--embedded-dir", str(folder))

@@ -1,6 +1,7 @@
 """What the runner's tests share: a small migrations folder, servers of their own, logins of every kind."""
 
 import itertools
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,9 @@ import pytest
 from psycopg import sql
 
 from reproq.db.connect import connect
-from reproq.db.embedded import UNSAFE_AND_FAST, EmbeddedServer, throwaway
-from reproq.db.embedded.binaries import Binaries
+from reproq.db.embedded import UNSAFE_AND_FAST, EmbeddedServer, binaries, throwaway
 
-from . import folders
+from . import aids
 
 _numbers = itertools.count(1)
 
@@ -20,7 +20,7 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A small migrations folder of version 1."""
-    return folders.small(tmp_path / "migrations")
+    return aids.small(tmp_path / "migrations")
 
 
 @pytest.fixture
@@ -49,6 +49,19 @@ def new_login(server: EmbeddedServer) -> Iterator[Callable[..., str]]:
 @pytest.fixture
 def own_server(server: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """A server nobody else uses, of the same kind: its roles are whatever the test makes them."""
-    binaries: Binaries | None = server.binaries
-    with throwaway(UNSAFE_AND_FAST, binaries) as own:
+    with throwaway(UNSAFE_AND_FAST, server.binaries) as own:
         yield own
+
+
+@pytest.fixture
+def psql(server: EmbeddedServer, tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Run a script with `psql -f`, the server's own psql where it has one."""
+    own, default = Path(server.installed.program("psql")), Path(binaries.find().program("psql"))
+
+    def run(dsn: str, script: str, *options: str) -> "subprocess.CompletedProcess[str]":
+        file = tmp_path / "script.sql"
+        file.write_text(script)
+        command = [str(own if own.exists() else default), "-X", "-q", *options, "-f", str(file), dsn]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    return run

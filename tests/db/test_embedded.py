@@ -7,7 +7,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from reproq.db.connect import connect
 from reproq.db.embedded import EmbeddedServer, binaries, identity, sweep
 from reproq.db.embedded.folder import Folder
 from reproq.db.errors import REFUSED, EmbeddedError, classify
+
+from .aids import until
 
 ROOT = Path(__file__).parents[2]
 KEPT = """
@@ -65,13 +66,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def line(process: "subprocess.Popen[str]") -> list[str]:
@@ -168,6 +162,7 @@ def test_a_port_that_is_taken_is_changed_for_good(folder: Path) -> None:
     with EmbeddedServer(folder) as server:
         port = server.port
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", port))
         taken.listen()
         with EmbeddedServer(folder) as server:
@@ -359,7 +354,19 @@ def test_an_install_makes_logins_that_are_no_superusers(folder: Path) -> None:
         for dsn, role in ((server.worker_dsn, "worker_service_user"), (server.app_dsn(), "reproq_app")):
             with connect(dsn, name="test") as conn:
                 row = conn.execute(
-                    "select rolsuper, pg_has_role(current_user, %s, 'USAGE') from pg_roles where rolname = current_user",
+                    "select rolsuper, pg_has_role(%s, 'USAGE') from pg_roles where rolname = current_user",
                     [role],
                 ).fetchone()
                 assert row == (False, True)
+
+
+def test_a_server_that_cant_be_used_after_all_isnt_left_running(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(server: EmbeddedServer) -> None:
+        pids.append(server.pid)
+        raise RuntimeError("no database today")
+
+    pids: list[int] = []
+    monkeypatch.setattr(EmbeddedServer, "_create_database", refuse)
+    with pytest.raises(RuntimeError, match="no database today"):
+        EmbeddedServer(folder).start()
+    assert not alive(pids[0])

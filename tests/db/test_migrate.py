@@ -16,7 +16,7 @@ from reproq.db.errors import MigrationRefused
 from reproq.db.migration import roles
 from reproq.db.migration.files import load
 
-from . import folders
+from . import aids
 
 NewDatabase = Callable[..., Any]
 
@@ -82,7 +82,7 @@ def test_a_new_numbered_file_is_applied_once_and_brings_every_function_along(
     migrate(database.dsn, folder)
     database.execute("drop function queues.count_things()")
     (folder / "0002_more.sql").write_text("alter table queues.thing add column more int default 7;")
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     report = migrate(database.dsn, folder)
     assert report == runner.Report(1, 2, ("0002_more.sql", "queues.count_things", "grants.sql"))
     assert migrate(database.dsn, folder) == runner.Report(2, 2)
@@ -92,8 +92,8 @@ def test_a_new_numbered_file_is_applied_once_and_brings_every_function_along(
 def test_a_numbered_file_that_changed_after_it_was_applied_is_refused(new_database: NewDatabase, folder: Path) -> None:
     database = new_database()
     migrate(database.dsn, folder)
-    (folder / "0001_initial.sql").write_text(folders.TABLE + " -- edited")
-    folders.set_version(folder, 2)
+    (folder / "0001_initial.sql").write_text(aids.TABLE + " -- edited")
+    aids.set_version(folder, 2)
     with pytest.raises(MigrationRefused, match=r"0001_initial\.sql was changed after it had been applied"):
         migrate(database.dsn, folder)
     assert database.execute("select schema_version from internal.schema_version") == [(1,)]
@@ -163,7 +163,7 @@ def test_code_that_the_newer_schema_still_serves_runs_and_touches_nothing(
     new_database: NewDatabase, folder: Path, tmp_path: Path
 ) -> None:
     database = new_database()
-    newer = folders.small(tmp_path / "newer", version=5, compatible_from=1)
+    newer = aids.small(tmp_path / "newer", version=5, compatible_from=1)
     (newer / "functions/queues/new_one.sql").write_text("create function queues.new_one() returns int return 1;")
     migrate(database.dsn, newer)
     before = database.execute("select xmin::text from internal.function_file order by name")
@@ -176,7 +176,7 @@ def test_code_older_than_the_schema_serves_is_refused_with_both_versions(
     new_database: NewDatabase, folder: Path, tmp_path: Path
 ) -> None:
     database = new_database()
-    migrate(database.dsn, folders.small(tmp_path / "newer", version=5, compatible_from=4))
+    migrate(database.dsn, aids.small(tmp_path / "newer", version=5, compatible_from=4))
     for call in (runner.ensure, runner.migrate):
         with pytest.raises(MigrationRefused, match="version 5 and serves code of version 4 and up, but this code is"):
             call(database.dsn, folder=folder)
@@ -190,7 +190,7 @@ def test_a_worker_told_not_to_migrate_goes_on_only_with_a_current_schema(
         runner.ensure(database.dsn, no_migrate=True, folder=folder)
     migrate(database.dsn, folder)
     runner.ensure(database.dsn, no_migrate=True, folder=folder)
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     with pytest.raises(MigrationRefused, match="the schema is version 1, this code needs 2"):
         runner.ensure(database.dsn, no_migrate=True, folder=folder)
 
@@ -202,7 +202,7 @@ def test_a_migration_gives_way_to_a_long_transaction_and_comes_back(
     database = new_database()
     migrate(database.dsn, folder)
     (folder / "0002_more.sql").write_text("alter table queues.thing add column more int;")
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     holder = database.connect()
     holder.execute("begin")
     holder.execute("select * from queues.thing")
@@ -230,7 +230,7 @@ def test_a_migration_that_never_gets_its_lock_says_so(
     database = new_database()
     migrate(database.dsn, folder)
     (folder / "0002_more.sql").write_text("alter table queues.thing add column more int;")
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     holder = database.connect()
     holder.execute("begin")
     holder.execute("select * from queues.thing")

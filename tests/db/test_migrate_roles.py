@@ -1,6 +1,7 @@
 """As whom the schema is made: superuser, CREATEROLE, member, and a login that may nothing."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from reproq.db.embedded import EmbeddedServer
 from reproq.db.errors import MigrationRefused
 from reproq.db.migration.files import load
 
-from . import folders
+from . import aids
+from .aids import until
 from .test_migrate import migrate, owners
 
 NewDatabase = Callable[..., Any]
@@ -31,7 +33,7 @@ def test_a_login_with_createrole_that_owns_the_database_migrates_without_being_s
     assert len(migrate(login, folder, prefix).applied) == 3
     assert owners(database) == {f"{prefix}reproq_owner"}
     (folder / "0002_more.sql").write_text("alter table queues.thing add column more int;")
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     assert migrate(login, folder).after == 2
 
 
@@ -64,7 +66,7 @@ def test_a_member_that_doesnt_inherit_migrates_all_the_same(
     database = new_database()
     migrate(database.dsn, folder)
     member = new_login(database, "noinherit in role reproq_owner")
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     assert migrate(member, folder).after == 2
 
 
@@ -75,7 +77,7 @@ def test_a_worker_login_starts_on_a_current_schema_and_is_refused_on_an_old_one(
     migrate(database.dsn, folder)
     worker = new_login(database, "in role worker_service_user")
     runner.ensure(worker, folder=folder)
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     with pytest.raises(MigrationRefused, match=r"version 1, this code needs 2.*run `reproq migrate` as a superuser"):
         runner.ensure(worker, folder=folder)
     runner.ensure(worker, migrate_dsn=database.dsn, folder=folder, say=lambda _: None)
@@ -88,7 +90,7 @@ def test_a_migrating_address_of_another_database_is_noticed(
     database, other = new_database(), new_database()
     migrate(database.dsn, folder)
     worker = new_login(database, "in role worker_service_user")
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     with pytest.raises(MigrationRefused, match="do the two addresses name the same database"):
         runner.ensure(worker, migrate_dsn=other.dsn, folder=folder, say=lambda _: None)
 
@@ -117,7 +119,7 @@ def test_where_no_role_can_be_created_the_login_owns_all_with_one_warning(
     said.clear()
     runner.ensure(login, folder=folder, say=said.append)
     assert said == []
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     assert migrate(login, folder).after == 2
 
 
@@ -141,7 +143,7 @@ def test_another_login_is_told_who_owns_the_installation(
     database = new_database()
     owner = new_login(database, owns=True)
     migrate(owner, folder, prefix)
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     with pytest.raises(MigrationRefused, match=f"run `reproq migrate` as {name_of(owner)}"):
         migrate(new_login(database), folder)
 
@@ -165,3 +167,19 @@ def test_roles_sql_makes_exactly_the_roles_that_the_code_names(own_server: Embed
         made = conn.execute("select rolname::text, rolcanlogin from pg_roles where oid >= 16384").fetchall()
         assert sorted(made) == sorted((name, False) for name in files.role_names)
         conn.execute(files.roles.text.encode())  # safe to repeat
+
+
+def test_a_rival_that_changes_the_same_grants_meanwhile_is_waited_for_and_then_tried_again(
+    new_database: NewDatabase, folder: Path, prefix: str
+) -> None:
+    """What PostgreSQL answers then is `tuple concurrently updated`, an internal error."""
+    database = new_database()
+    rival = database.connect()
+    rival.execute("begin")
+    rival.execute(f"grant connect on database {database.name} to postgres")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(migrate, database.dsn, folder, prefix)
+        waiting = "select from pg_stat_activity where application_name = 'reproq migrate' and wait_event_type = 'Lock'"
+        until(lambda: bool(database.execute(f"{waiting} and datname = current_database()")))
+        rival.execute("commit")
+        assert len(running.result(20).applied) == 3

@@ -5,34 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from reproq.db import migrate as runner
 from reproq.db.connect import connect
-from reproq.db.embedded import EmbeddedServer
 from reproq.db.migration import roles
 from reproq.db.migration.files import load
 
-from . import folders
+from . import aids
 from .test_migrate import migrate, owners
 from .test_migrate_roles import name_of
 
 NewDatabase = Callable[..., Any]
 NewLogin = Callable[..., str]
-
-
-@pytest.fixture
-def psql(server: EmbeddedServer, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a script with `psql -f`."""
-
-    def run(dsn: str, script: str, *options: str) -> subprocess.CompletedProcess[str]:
-        file = tmp_path / "script.sql"
-        file.write_text(script)
-        program = server.installed.program("psql")
-        command = [program, "-X", "-q", *options, "-f", str(file), dsn]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    return run
 
 
 def succeed(done: subprocess.CompletedProcess[str]) -> None:
@@ -63,7 +46,7 @@ def test_the_script_runs_twice_and_over_an_older_version(new_database: NewDataba
     succeed(psql(database.dsn, runner.sql(folder=folder)))
     succeed(psql(database.dsn, runner.sql(folder=folder)))
     (folder / "0002_more.sql").write_text("alter table queues.thing add column more int;")
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     succeed(psql(database.dsn, runner.sql(folder=folder)))
     assert migrate(database.dsn, folder) == runner.Report(2, 2)
 
@@ -71,7 +54,7 @@ def test_the_script_runs_twice_and_over_an_older_version(new_database: NewDataba
 def test_the_script_of_older_code_refuses_a_newer_schema(new_database: NewDatabase, psql: Any, folder: Path) -> None:
     database = new_database()
     old = runner.sql(folder=folder)
-    folders.set_version(folder, 2)
+    aids.set_version(folder, 2)
     migrate(database.dsn, folder)
     done = psql(database.dsn, old)
     assert done.returncode != 0

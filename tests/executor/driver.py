@@ -16,7 +16,10 @@ from reproq.executor.guard_client import Event, Guard, child_command
 
 PATIENCE_S = 20.0
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},  # it would hide lost output
+    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+}
 
 
 def alive(pid: int) -> bool:

@@ -5,7 +5,7 @@ create or replace function queues.heartbeat(
     returns table (id bigint, claim_no bigint, answer text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
+    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
     perform internal.check_claim(heartbeat.worker_id, heartbeat.lease, 0);

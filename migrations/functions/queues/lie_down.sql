@@ -3,7 +3,7 @@
 create or replace function queues.lie_down(worker_id text, queues text[], prefixes text[], expiry interval) returns interval
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_variable
 begin
     insert into queues.sleeper as s (worker_id, queues, prefixes, until)

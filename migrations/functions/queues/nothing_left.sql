@@ -2,7 +2,7 @@
 create or replace function queues.nothing_left(queues text[], prefixes text[]) returns boolean
     language plpgsql stable security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off as $$
+    set jit = off set enable_seqscan = off as $$
 #variable_conflict use_variable
 begin
     return not exists (

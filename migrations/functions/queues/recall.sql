@@ -3,7 +3,7 @@
 create or replace function queues.recall(worker_id text, known_ids bigint[], known_claim_nos bigint[]) returns integer
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off as $$
+    set jit = off set enable_seqscan = off as $$
 #variable_conflict use_variable
 declare
     task queues.task_runs;

@@ -4,7 +4,7 @@ create or replace function queues.start(worker_id text, ids bigint[], claim_nos 
     returns table (id bigint, claim_no bigint, answer text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
+    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 begin
     perform internal.durable_commit();

@@ -3,7 +3,7 @@ create or replace function queues.unserved(worker_timeout interval default '90 s
     returns table (queue_name text, task_type text, waiting interval)
     language plpgsql stable security definer
     set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off as $$
+    set jit = off set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
     return query

@@ -1,8 +1,10 @@
 """Making PGDATA and starting the server on a free port."""
 
+import contextlib
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -20,6 +22,7 @@ from reproq.db.errors import EmbeddedError
 
 HOST = "127.0.0.1"
 START_S = 60
+ABANDON_S = 10
 PORTS_TRIED = 8
 _SETTINGS = {
     "listen_addresses": HOST,
@@ -60,6 +63,12 @@ class Launch:
                 return started
         raise EmbeddedError(f"no free port was found on {HOST}; see {self.files.log}")
 
+    def abandon(self, process: "subprocess.Popen[bytes]") -> None:
+        """Stop a server that nobody will be told about."""
+        process.send_signal(signal.SIGINT if self.kept else signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ABANDON_S)
+
     def _initialise(self, password: str) -> None:
         """Make PGDATA beside its place and move it there when it is whole."""
         fresh, secret = self.files.path / "data.new", self.files.path / "password.new"
@@ -96,7 +105,7 @@ class Launch:
             if pid := self._ready_pid(process, port):
                 return Started(pid, port, process)
         except BaseException:
-            process.terminate()
+            self.abandon(process)
             raise
         said = self.files.log.read_bytes()[began:].decode(errors="replace")
         if "could not bind" in said or "Address already in use" in said:

@@ -59,6 +59,7 @@ class EmbeddedServer:
         self._files = Folder(self.folder)
         self._credentials: dict[str, Any] = {}
         self._starter_lock: int | None = None
+        self._launched: Launch | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -101,8 +102,8 @@ class EmbeddedServer:
                 self._start_or_join()
                 self._create_database()
             except BaseException:
-                if self._process:
-                    self._process.terminate()
+                if self._launched and self._process:
+                    self._launched.abandon(self._process)
                 self._release()
                 raise
 
@@ -156,8 +157,8 @@ class EmbeddedServer:
     def _launch(self, lock: int) -> None:
         chosen = self.installed
         self._credentials = self._files.credentials()
-        launch = Launch(self._files, chosen, identity.choose(chosen, self.folder), self._settings, self._kept)
-        started = launch.start(self._credentials, lock)
+        self._launched = Launch(self._files, chosen, identity.choose(chosen, self.folder), self._settings, self._kept)
+        started = self._launched.start(self._credentials, lock)
         self._process, self.pid, self.port, self.joined = started.process, started.pid, started.port, False
         if self._credentials["port"] != self.port:
             self._credentials["port"] = self.port

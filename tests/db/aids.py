@@ -1,6 +1,8 @@
-"""Small migrations folders for the runner's tests, which must not depend on what Reproq's own migrations say."""
+"""Small migrations folders for the runner's tests, which must not depend on what Reproq's own say, and waiting."""
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from reproq.db.migration.files import default_folder
@@ -28,3 +30,11 @@ def set_version(path: Path, version: int, compatible_from: int = 1) -> None:
     """Write version.toml."""
     text = f'schema_version = {version}\ncompatible_from = {compatible_from}\nfunctions_sha256 = ""\n'
     (path / "version.toml").write_text(text)
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)

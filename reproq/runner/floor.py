@@ -1,0 +1,365 @@
+"""Where tasks meet children: who gets which task, and what an answer or a death means for it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from reproq.config import Settings
+from reproq.executor.guard_client import GuardGone
+from reproq.executor.order import Orders
+from reproq.executor.pool import Child, Pool
+from reproq.log import Event, say
+from reproq.models.envelope import BadEnvelope, Outcome, read_envelope
+from reproq.models.execution import End, Execution
+from reproq.models.states import FailureKind
+from reproq.queue import workers
+from reproq.runner.books import Books, failure
+from reproq.runner.crew import Station
+from reproq.runner.deaths import OomWatch, outcome_of
+from reproq.runner.desk import Desk, Errand
+from reproq.runner.keeper import Keeper
+from reproq.runner.loop import Loop
+from reproq.runner.output import TaskOutput
+from reproq.runner.stops import Stops
+
+_BOOTS = 5
+
+
+class Floor:
+    def __init__(
+        self,
+        settings: Settings,
+        loop: Loop,
+        keeper: Keeper,
+        books: Books,
+        desk: Desk,
+        stations: list[Station],
+        worker_id: str,
+    ) -> None:
+        self._loop = loop
+        self._keeper = keeper
+        self._books = books
+        self._desk = desk
+        self._stations = stations
+        self._max_memory = settings.max_memory
+        self._app_orders = Orders(worker_id.rpartition("/")[0])
+        self._system_orders = Orders(worker_id)
+        self._output = TaskOutput()
+        self._oom = OomWatch()
+        self._route: dict[str, Station | None] = {}
+        self._contained: set[str] = set()
+        self._sessions: dict[str, int] = {}
+        self.stops = Stops(loop, keeper, books.leases, settings.kill_grace_s, self._child_of)
+        self.closing = False
+        self.types_changed: Callable[[dict[str, Any]], None] = lambda _types: None
+        self.impossible: Callable[[], None] = lambda: None
+        self.interrupted: Callable[[Execution], None] = lambda _execution: None
+        keeper.told = self._guard_told
+
+    # -- claimed tasks ---------------------------------------------------------------------------------------------
+
+    def take(self, executions: list[Execution]) -> None:
+        """Fresh from a claim."""
+        now = time.monotonic()
+        for execution in executions:
+            execution.claimed_at = now
+            station = self._station_for(execution.task_type)
+            if station is None:
+                self._refuse(execution)
+            elif execution.is_last_attempt:
+                station.unconfirmed.append(execution)
+            else:
+                station.ready.append(execution)
+        for station in self._stations:
+            self._books.confirm(station)
+            self.hand_out(station)
+
+    def hand_out(self, station: Station) -> None:
+        ready, idle = station.ready, station.pool.idle
+        while ready and idle:
+            execution = ready.popleft()
+            if self._may_begin(execution):
+                self._give(station, idle.popleft(), execution)
+        if not ready and station.unconfirmed:
+            self._books.confirm(station)
+
+    def _station_for(self, task_type: str) -> Station | None:
+        try:
+            return self._route[task_type]
+        except KeyError:
+            station = next((s for s in self._stations if s.serves(task_type)), None)
+            if len(self._route) < 10_000:
+                self._route[task_type] = station
+            return station
+
+    def _refuse(self, execution: Execution) -> None:
+        known = sorted({name for station in self._stations for name in station.pool.types})
+        error = (
+            f"no handler is registered for {execution.task_type}; this worker knows {', '.join(known[:10]) or 'none'}"
+        )
+        say(Event.TASK_FAILED, error, logging.WARNING, task_id=execution.id, task_type=execution.task_type)
+        self._books.end(execution, FailureKind.NO_HANDLER, error, final=True)
+
+    def _may_begin(self, execution: Execution) -> bool:
+        if execution.over:
+            return False
+        if execution.end is End.CANCELLED:
+            self._books.end_cancelled(execution)
+            return False
+        if not self._books.leases.may_begin(execution):
+            self._books.forget(execution, "its lease ran out before a child was free")
+            return False
+        return True
+
+    def _give(self, station: Station, child: Child, execution: Execution) -> None:
+        pool = station.pool
+        if execution.timeout_s is None:
+            execution.timeout_s = (pool.types.get(execution.task_type) or {}).get("timeout")
+        orders = self._system_orders if pool.kind.is_system else self._app_orders
+        execution.begun = True
+        execution.handed_at = time.monotonic()
+        execution.child_key = child.key
+        if pool.hand(child, execution, orders.run(execution)):
+            self.stops.watch(child, execution)
+        else:
+            execution.begun = False
+            execution.child_key = None
+            station.ready.appendleft(execution)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def child_answered(self, child: Child, line: bytes) -> None:
+        execution = child.execution
+        assert execution is not None
+        if execution.end is End.BAD_ENVELOPE:
+            return
+        try:
+            outcome = read_envelope(line, execution.id, execution.claim_no)
+        except BadEnvelope as exc:
+            self.child_garbled(child, str(exc))
+            return
+        outcome["ran_s"] = time.monotonic() - execution.handed_at
+        child.station.done += 1
+        if child.printed:
+            self._output.end(child)
+        if not outcome["success"]:
+            _explain(child, execution, outcome)
+        if outcome.pop("finished", False) and child.pool.kind.is_system:
+            self._books.finished(execution, outcome, "done")  # committed together with the function's writes
+        elif execution.task_type in self._contained or child.pool.kind.contain:
+            self._keeper.sweep(child, outcome)
+            return
+        else:
+            self._books.record(execution, outcome)
+        self._free(child)
+
+    def _free(self, child: Child) -> None:
+        """The shortest way from one task to the next."""
+        station, pool = child.station, child.pool
+        if station.ready and pool.has_more(child):
+            execution = station.ready.popleft()
+            if self._may_begin(execution):
+                child.served += 1
+                self._give(station, child, execution)
+                return
+        pool.release(child)
+        if child.retiring:
+            self.fill_pools()
+
+    def _swept(self, child: Child) -> None:
+        """Nothing that the task started is alive any more."""
+        outcome = self._keeper.after_death.pop(child.key, None)
+        if outcome is not None and child.execution is not None:
+            self._books.record(child.execution, outcome)
+            self._free(child)
+
+    def child_garbled(self, child: Child, why: str) -> None:
+        """Its answer can't be trusted, and neither can the child."""
+        execution = child.execution
+        say(
+            Event.BAD_ENVELOPE,
+            f"child {child.key}: {why}",
+            logging.WARNING,
+            child=child.key,
+            task_id=execution.id if execution else None,
+        )
+        child.retiring = True
+        if execution is not None and execution.end is None:
+            execution.end = End.BAD_ENVELOPE
+            outcome = failure(execution, FailureKind.BAD_ENVELOPE, f"its answer is no envelope: {why}")
+            _explain(child, execution, outcome)
+            self._keeper.after_death[child.key] = outcome
+        self._keeper.kill(child, signal.SIGKILL)
+
+    def child_printed(self, child: Child, data: bytes) -> None:
+        self._output.say(child, data)
+
+    # -- beginnings and ends of children ---------------------------------------------------------------------------
+
+    def fill_pools(self) -> None:
+        if self.closing or not self._keeper.up:
+            return
+        now = time.monotonic()
+        for station in self._stations:
+            try:
+                again = station.pool.fill(now)
+            except GuardGone:
+                return
+            if again is not None:
+                self._loop.at(again, self.fill_pools)
+
+    def child_ready(self, child: Child, hello: bytes) -> None:
+        try:
+            said = orjson.loads(hello)
+            types = {str(name): dict(given or {}) for name, given in (said.get("types") or {}).items()}
+            if child.pool.kind.is_system:
+                self._sessions[child.key] = int(said["backend_pid"])
+        except (ValueError, AttributeError, TypeError, KeyError):
+            self.child_garbled(child, "its first line is not a ready line")
+            return
+        say(Event.CHILD_READY, f"child {child.key} is ready", logging.DEBUG, child=child.key, child_pid=child.pid)
+        if types != child.pool.types or not child.station.known:
+            child.station.known = True
+            child.pool.types = types
+            self._route.clear()
+            every = {name: given for station in self._stations for name, given in station.pool.types.items()}
+            self._contained = {name for name, given in every.items() if given.get("contain")}
+            self.types_changed(every)
+
+    def child_not_started(self, child: Child, why: str) -> None:
+        self._boot_failed(child, f"child {child.key} could not be started: {why}", "")
+
+    def child_ended(self, child: Child, exit_: dict[str, Any]) -> None:
+        execution, child.execution = child.execution, None
+        prepared = self._keeper.after_death.pop(child.key, None)
+        if execution is not None:
+            self._died(child, execution, exit_, prepared)
+        elif not child.ready and not self.closing:
+            self._boot_failed(child, f"child {child.key} ended while it started: {_exit_text(exit_)}", child.tail())
+        elif not child.retiring and not self.closing:
+            say(Event.CHILD_DIED, f"child {child.key} ended: {_exit_text(exit_)}", logging.WARNING, child=child.key)
+        self._sessions.pop(child.key, None)
+        self.fill_pools()
+
+    def _died(self, child: Child, execution: Execution, exit_: dict[str, Any], prepared: Outcome | None) -> None:
+        self._output.end(child)
+        self._end_session(child)
+        if execution.over:
+            return
+        if prepared is not None and prepared["success"]:
+            self._books.record(execution, prepared)
+            return
+        outcome = prepared or outcome_of(execution, exit_, self._oom.grew())
+        say(
+            Event.CHILD_DIED,
+            f"child {child.key} ended in the middle of task {execution.id}: {outcome['error']}",
+            logging.WARNING,
+            child=child.key,
+            task_id=execution.id,
+            task_type=execution.task_type,
+            signal=exit_.get("signal"),
+            exit_code=exit_.get("exit_code"),
+        )
+        if execution.end is End.DRAINED:
+            self.interrupted(execution)
+            return
+        _explain(child, execution, outcome)
+        outcome["detail"] |= {name: exit_.get(name) for name in ("exit_code", "signal", "cpu_s", "max_rss_kb")}
+        outcome["ran_s"] = time.monotonic() - execution.handed_at
+        child.station.done += 1
+        self._books.record(execution, outcome)
+
+    def _end_session(self, child: Child) -> None:
+        """The server may still work for a system child that was killed; a retry starts only when that has ended."""
+        backend_pid = self._sessions.pop(child.key, None)
+        if backend_pid is not None:
+            self._desk.send(Errand(workers.end_session(backend_pid), lambda _none: None, lost=lambda: None))
+
+    def _boot_failed(self, child: Child, message: str, tail: str) -> None:
+        pool = child.pool
+        if pool.boot_failures == 1:
+            say(Event.CHILD_BOOT_FAILED, message, logging.ERROR, child=child.key, output=tail or None)
+        if pool.boot_failures >= _BOOTS and not pool.ever_ready:
+            say(
+                Event.CHILDREN_IMPOSSIBLE,
+                f"the children of pool {pool.kind.name} can't be started ({_BOOTS} tries); the first error is above",
+                logging.ERROR,
+                pool=pool.kind.name,
+            )
+            self.impossible()
+        self.fill_pools()
+
+    def check_memory(self) -> None:
+        """A child that has grown too big gets no more tasks."""
+        limit = self._max_memory
+        if limit is None:
+            return
+        for child in [child for s in self._stations for child in s.pool.children.values()]:
+            if child.ready and not child.retiring and child.pool.memory_bytes(child) > limit:
+                say(
+                    Event.CHILD_RECYCLED,
+                    f"child {child.key} uses more than {limit} bytes; another takes its place",
+                    child=child.key,
+                )
+                child.pool.retire(child)
+                self.fill_pools()
+
+    def _child_of(self, execution: Execution) -> Child | None:
+        for station in self._stations:
+            child = station.pool.children.get(execution.child_key or "")
+            if child is not None and child.execution is execution:
+                return child
+        return None
+
+    # -- what the guard tells --------------------------------------------------------------------------------------
+
+    def _guard_told(self, event: dict[str, Any]) -> None:
+        name, now = event["event"], time.monotonic()
+        if name == "up":
+            for station in self._stations:
+                station.pool.use(self._keeper.guard)
+            self._books.leases.rearm()
+            self.fill_pools()
+        elif name == "gone":
+            for station in self._stations:
+                for key in list(station.pool.children):
+                    station.pool.ended(key, {"signal": int(signal.SIGKILL), "exit_code": None, "by": "deadline"}, now)
+        else:
+            pool = next((s.pool for s in self._stations if event["key"] in s.pool.children), None)
+            if pool is not None:
+                self._child_told(pool, name, event, now)
+
+    def _child_told(self, pool: Pool, name: str, event: dict[str, Any], now: float) -> None:
+        key = event["key"]
+        if name == "started":
+            pool.started(key, event["pid"])
+        elif name == "start_failed":
+            pool.start_failed(key, event["error"], now)
+        elif name == "swept":
+            self._swept(pool.children[key])
+        elif name == "exited":
+            pool.ended(key, event, now)
+
+
+def _explain(child: Child, execution: Execution, outcome: Outcome) -> None:
+    """What the event of a failed execution should tell."""
+    outcome["detail"] = {
+        "child": child.key,
+        "pid": child.pid,
+        "duration_s": round(time.monotonic() - execution.handed_at, 6),
+        "cpu_s": outcome.pop("cpu_s", None),
+        "max_rss_kb": outcome.pop("max_rss_kb", None),
+        "output": child.tail() or None,
+    }
+
+
+def _exit_text(exit_: dict[str, Any]) -> str:
+    if exit_.get("signal") is not None:
+        return f"signal {exit_['signal']}"
+    return f"exit status {exit_.get('exit_code')}"

@@ -1,0 +1,92 @@
+"""Why and how the runner ends a child in the middle of a task: time-out, cancel, lost lease."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+
+from reproq.executor.order import Orders
+from reproq.executor.pool import Child
+from reproq.log import Event, say
+from reproq.models.execution import End, Execution
+from reproq.runner.keeper import Keeper
+from reproq.runner.leases import Leases
+from reproq.runner.loop import Loop
+
+_LOST_GRACE_S = 0.5
+
+
+class Stops:
+    def __init__(
+        self,
+        loop: Loop,
+        keeper: Keeper,
+        leases: Leases,
+        kill_grace_s: float,
+        child_of: Callable[[Execution], Child | None],
+    ) -> None:
+        self._loop = loop
+        self._keeper = keeper
+        self._leases = leases
+        self._grace_s = kill_grace_s
+        self._child_of = child_of
+
+    def watch(self, child: Child, execution: Execution) -> None:
+        """Its time-out counts from now."""
+        if execution.timeout_s is not None:
+            self._loop.at(time.monotonic() + execution.timeout_s, partial(self._timed_out, child, execution))
+
+    def cancelled(self, execution: Execution) -> None:
+        """The database says that somebody cancelled it: ask the task, then TERM, then KILL."""
+        if execution.over or execution.end is not None or not self._leases.holds(execution):
+            return
+        execution.end = End.CANCELLED
+        say(Event.TASK_CANCELLED, f"task {execution.id} is cancelled", task_id=execution.id)
+        child = self._child_of(execution)
+        if child is not None:  # else it waits for a child, and ends when its turn comes
+            child.pool.tell(child, Orders.cancel(execution))
+            self._kill(child, execution, self._grace_s, self._grace_s)
+
+    def lost(self, execution: Execution) -> None:
+        """Somebody else may run it: stop ours, and say nothing about it to the database."""
+        if execution.over or not self._leases.holds(execution):
+            return
+        execution.end = End.LOST
+        self._leases.drop(execution)
+        say(
+            Event.LEASE_LOST,
+            f"the lease of task {execution.id} is lost",
+            logging.WARNING,
+            task_id=execution.id,
+            claim_no=execution.claim_no,
+        )
+        child = self._child_of(execution)
+        if child is None:
+            execution.over = True
+        else:
+            self._kill(child, execution, 0, _LOST_GRACE_S)
+
+    def _timed_out(self, child: Child, execution: Execution) -> None:
+        if child.execution is execution and execution.end is None and not execution.over:
+            execution.end = End.TIMED_OUT
+            say(
+                Event.TASK_TIMED_OUT,
+                f"task {execution.id} ran longer than {execution.timeout_s:g} s",
+                logging.WARNING,
+                task_id=execution.id,
+                task_type=execution.task_type,
+            )
+            child.retiring = True
+            self._send(child, execution, signal.SIGKILL)
+
+    def _kill(self, child: Child, execution: Execution, before_term_s: float, grace_s: float) -> None:
+        child.retiring = True
+        self._loop.after(before_term_s, partial(self._send, child, execution, signal.SIGTERM))
+        self._loop.after(before_term_s + grace_s, partial(self._send, child, execution, signal.SIGKILL))
+
+    def _send(self, child: Child, execution: Execution, number: signal.Signals) -> None:
+        if child.execution is execution:
+            self._keeper.kill(child, number)
