@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import select
 import sys
 import threading
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,7 @@ from pythonjsonlogger.core import RESERVED_ATTRS, BaseJsonFormatter
 logger: Final = logging.getLogger("reproq")
 
 HIDDEN = "***"
+_READER_MS = 1000
 
 
 class Event:
@@ -70,6 +72,7 @@ class Event:
     WOKEN: Final = "woken"
     HOUSEKEEPING: Final = "housekeeping"
     NOBODY_SERVES: Final = "nobody_serves"
+    LOG_DROPPED: Final = "log_dropped"
     INTERNAL_ERROR: Final = "internal_error"
 
 
@@ -181,13 +184,46 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 class SafeHandler(logging.StreamHandler[TextIO]):
-    """Redacts the finished line; swallows every error of writing it."""
+    """Redacts the finished line; swallows every error of writing it. A reader that doesn't read costs lines, not work:
+    a worker that waits for its log would hold its leases and do nothing."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._patience_ms = _READER_MS
+        self._dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._has_room():
+            self._dropped += 1
+            self._patience_ms = 0
+            return
+        self._patience_ms = _READER_MS
+        if self._dropped:
+            dropped, self._dropped = self._dropped, 0
+            super().emit(_about(dropped))
+        super().emit(record)
+
+    def _has_room(self) -> bool:
+        """A pipe is called writable as long as a page fits into it; longer lines are rare."""
+        try:
+            poll = select.poll()
+            poll.register(self.stream, select.POLLOUT)
+            return bool(poll.poll(self._patience_ms))
+        except (OSError, ValueError, TypeError, AttributeError):  # a stream without a descriptor
+            return True
 
     def format(self, record: logging.LogRecord) -> str:
         return redact(super().format(record))
 
     def handleError(self, record: logging.LogRecord) -> None:
         """The line is lost: there is nobody left to tell."""
+
+
+def _about(dropped: int) -> logging.LogRecord:
+    text = f"{dropped} log lines were dropped: nobody read them"
+    line = logging.LogRecord(logger.name, logging.WARNING, __file__, 0, text, None, None)
+    line.__dict__["event"] = Event.LOG_DROPPED
+    return line
 
 
 def collected(record: logging.LogRecord, payloads: bool) -> dict[str, Any]:

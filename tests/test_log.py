@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -210,3 +211,20 @@ def test_a_thread_that_dies_is_a_redacted_line(monkeypatch: pytest.MonkeyPatch) 
     assert line["event"] == "internal_error"
     assert "thread heart died: ValueError('*** is wrong')" in line["message"]
     assert "in die" in line["traceback"]
+
+
+def test_a_log_that_nobody_reads_drops_lines_instead_of_holding_up_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_READER_MS", 20)
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with os.fdopen(writing, "w") as stream:
+        log.setup("info", stream, human=False)
+        for number in range(2_000):
+            log.say(log.Event.WOKEN, "x" * 200, number=number)
+        while len(os.read(reading, 1 << 20)) == 1 << 20:
+            pass
+        log.say(log.Event.WOKEN, "the reader is back")
+        lines = [json.loads(line) for line in os.read(reading, 1 << 20).decode().splitlines()]
+    os.close(reading)
+    assert lines[0]["event"] == "log_dropped"
+    assert lines[1]["message"] == "the reader is back"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, Unpack
 
 from reproq.client import foreign
@@ -23,6 +23,7 @@ from reproq.client.options import (
 )
 from reproq.client.payload import encode, encode_all
 from reproq.client.status import STATUS, TaskStatus
+from reproq.tasks import registry
 
 SHORTEST_POLL, LONGEST_POLL = 0.005, 0.25
 PATIENCE = 60.0  # how long result() without a time-out stands an unreachable database
@@ -98,7 +99,7 @@ class Client:
         return str(self._value("select queues.soft_delete(%s::text::bigint, %s::text)", [_id(task_id), reason]))
 
     def replay(self, task_id: int) -> str:
-        """Open a task that is over once more: the same row, with one more attempt."""
+        """Open a task that is over once more: the same row, with as many attempts more as its type has."""
         return str(self._value("select queues.replay(%s::text::bigint)", [_id(task_id)]))
 
     def _value(self, sql: str, values: list[Any], *, repeatable: bool = False) -> Any:
@@ -127,13 +128,20 @@ class Client:
 
 
 def _enqueue(name: str, payload: Payload, options: Options) -> tuple[str, list[Any]]:
-    names, values = arguments(options)
+    names, values = arguments(_with_attempts(name, options))
     return enqueue_sql(names), [task_type(name), encode(payload), *values]
 
 
 def _enqueue_many(name: str, payloads: Iterable[Payload], options: ManyOptions) -> tuple[str, list[Any]]:
-    names, values = arguments(options, MANY)
+    names, values = arguments(_with_attempts(name, options), MANY)
     return enqueue_many_sql(names), [task_type(name), encode_all(payloads), *values]
+
+
+def _with_attempts(name: object, options: Mapping[str, object]) -> Mapping[str, object]:
+    """A type that this process has registered brings its max_attempts along: no worker may have reported it yet."""
+    known = registry.get(name) if isinstance(name, str) else None
+    own = known.settings.get("max_attempts") if known is not None else None
+    return options if own is None or options.get("max_attempts") is not None else {**options, "max_attempts": own}
 
 
 def _id(task_id: object) -> str:

@@ -18,7 +18,7 @@ from psycopg import pq
 
 from reproq.db.connect import connect
 
-Row = tuple[Any, ...]
+Rows = list[list[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Call:
 
     sql: bytes
     params: Sequence[bytes | None]
-    read: Callable[[list[list[bytes | None]]], Any]
+    read: Callable[[Rows], Any]
 
 
 class LineLost(psycopg.OperationalError):

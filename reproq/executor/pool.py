@@ -60,8 +60,8 @@ class Owner(Protocol):
 
 class Child:
     __slots__ = (
-        "_tail", "_tail_size", "execution", "key", "log", "parts", "pid", "pool", "printed", "ready", "retiring",
-        "served", "size", "station", "stdin", "stdout", "unwritten",
+        "_tail", "_tail_size", "alarm", "execution", "key", "log", "parts", "pid", "pool", "printed", "ready",
+        "retiring", "served", "size", "station", "stdin", "stdout", "unwritten",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int) -> None:
@@ -79,6 +79,7 @@ class Child:
         self.size = 0
         self.unwritten = b""
         self.station: Any = pool.station
+        self.alarm: Any = None  # its owner's timer for the task's time-out
         self.printed = 0  # bytes of output of the current task
         self._tail: deque[bytes] = deque()
         self._tail_size = 0

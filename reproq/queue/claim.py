@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from reproq.db.line import Call
+from reproq.db.line import Call, Rows
 from reproq.models.execution import Execution
 from reproq.queue.text import array, number, seconds
 
@@ -44,7 +44,7 @@ def claim(scope: Scope, lease_s: float, max_tasks: int, hints: bytes | None, poo
     return Call(_CLAIM, params, _claimed)
 
 
-def _claimed(rows: list[list[bytes | None]]) -> Claimed:
+def _claimed(rows: Rows) -> Claimed:
     return Claimed([_execution(row) for row in rows], rows[-1][9] if rows else None)
 
 
@@ -67,6 +67,6 @@ def nothing_left(scope: Scope) -> Call:
     return Call(sql, (scope.queues, scope.prefixes), lambda rows: rows[0][0] == b"t")
 
 
-def _optional_float(rows: list[list[bytes | None]]) -> float | None:
+def _optional_float(rows: Rows) -> float | None:
     value = rows[0][0]
     return None if value is None else float(value)

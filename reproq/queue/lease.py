@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from reproq.db.line import Call
+from reproq.db.line import Call, Rows
 from reproq.models.envelope import Outcome
 from reproq.models.execution import Execution
 from reproq.queue.text import flags, numbers, seconds
@@ -46,7 +46,7 @@ def _fences(executions: Sequence[Execution]) -> tuple[bytes, bytes]:
     return numbers(e.id for e in executions), numbers(e.claim_no for e in executions)
 
 
-def _answers(rows: list[list[bytes | None]]) -> Answers:
+def _answers(rows: Rows) -> Answers:
     return {(int(row[0] or 0), int(row[1] or 0)): (row[2] or b"").decode() for row in rows}
 
 

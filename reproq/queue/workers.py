@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from reproq.db.line import Call
+from reproq.db.line import Call, Rows
 from reproq.queue.claim import Scope
-from reproq.queue.text import number
+from reproq.queue.text import number, seconds
 
 
 def register(
@@ -25,10 +25,12 @@ def unregister(worker_id: bytes) -> Call:
     return Call(b"select queues.unregister_worker($1)", (worker_id,), _nothing)
 
 
-def unserved() -> Call:
+def unserved(worker_timeout_s: float) -> Call:
     """Queues and types with ready tasks that no live worker serves: (queue, type, seconds)."""
-    sql = b"select queue_name, task_type, extract(epoch from waiting) from queues.unserved()"
-    return Call(sql, (), lambda rows: [(_text(r[0]), _text(r[1]), float(r[2] or 0)) for r in rows])
+    sql = b"select queue_name, task_type, extract(epoch from waiting) from queues.unserved($1)"
+    return Call(
+        sql, (seconds(worker_timeout_s),), lambda rows: [(_text(r[0]), _text(r[1]), float(r[2] or 0)) for r in rows]
+    )
 
 
 def listen() -> Call:
@@ -44,5 +46,5 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode()
 
 
-def _nothing(rows: list[list[bytes | None]]) -> None:
+def _nothing(rows: Rows) -> None:
     return None

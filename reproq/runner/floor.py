@@ -126,6 +126,7 @@ class Floor:
         execution.handed_at = time.monotonic()
         execution.child_key = child.key
         if pool.hand(child, execution, orders.run(execution)):
+            execution.payload = ""  # a long task would keep it for nothing
             self.stops.watch(child, execution)
         else:
             execution.begun = False

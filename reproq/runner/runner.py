@@ -6,6 +6,7 @@ never parses a payload, and never runs task code. The boot order stands in `run`
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -37,6 +38,7 @@ from reproq.runner.loop import Loop
 _TICK_S = 0.25
 _KEPT_WAITING_S = 1.0
 EXIT_NO_CHILDREN = 70
+_MOST_UNSERVED = 20
 
 
 class Runner:
@@ -76,6 +78,7 @@ class Runner:
         self.floor.impossible = lambda: self.drain.begin("children that can't be started", status=EXIT_NO_CHILDREN)
         self.floor.interrupted = lambda execution: self.books.give_back([execution])
         self._asking_empty = False
+        self._asked_unserved = False
         self.exit_status: int | None = None
 
     def run(self) -> int:
@@ -153,7 +156,13 @@ class Runner:
         call = workers.register(
             self._scope, socket.gethostname(), os.getpid(), __version__, size, types, not self.settings.leave_unknown
         )
-        self.finish_desk.send(Errand(call, lambda _none: None, refused=_types_refused))
+        self.finish_desk.send(Errand(call, lambda _none: self._ask_unserved(), refused=_types_refused))
+
+    def _ask_unserved(self) -> None:
+        """Once all of our own types are known: does anything wait for a worker that doesn't exist?"""
+        if not self._asked_unserved and all(station.known for station in self.stations):
+            self._asked_unserved = True
+            self.finish_desk.send(Errand(workers.unserved(self.settings.worker_timeout_s), _say_unserved))
 
     def _tick(self) -> None:
         now = time.monotonic()
@@ -179,5 +188,16 @@ class Runner:
         return f"reproq worker: {queues}: {running} running, {also}"
 
 
+def _say_unserved(waiting: list[tuple[str, str, float]]) -> None:
+    for queue, task_type, seconds in waiting[:_MOST_UNSERVED]:
+        say(
+            Event.NOBODY_SERVES,
+            f"no live worker serves {task_type} in queue {queue}; its oldest task has waited {seconds:.0f} s",
+            logging.WARNING,
+            queue_name=queue,
+            task_type=task_type,
+        )
+
+
 def _types_refused(exc: Exception) -> None:
-    say(Event.DATABASE_ERROR, f"the settings of the task types were refused: {exc}", 40)
+    say(Event.DATABASE_ERROR, f"the settings of the task types were refused: {exc}", logging.ERROR)

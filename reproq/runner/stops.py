@@ -35,9 +35,11 @@ class Stops:
         self._child_of = child_of
 
     def watch(self, child: Child, execution: Execution) -> None:
-        """Its time-out counts from now."""
+        """Its time-out counts from the moment it was handed out. One timer a child, however many tasks it runs."""
         if execution.timeout_s is not None:
-            self._loop.at(time.monotonic() + execution.timeout_s, partial(self._timed_out, child, execution))
+            due = execution.handed_at + execution.timeout_s
+            if child.alarm is None or child.alarm.at > due:
+                child.alarm = self._loop.at(due, partial(self._rings, child))
 
     def cancelled(self, execution: Execution) -> None:
         """The database says that somebody cancelled it: ask the task, then TERM, then KILL."""
@@ -69,18 +71,27 @@ class Stops:
         else:
             self._kill(child, execution, 0, _LOST_GRACE_S)
 
-    def _timed_out(self, child: Child, execution: Execution) -> None:
-        if child.execution is execution and execution.end is None and not execution.over:
-            execution.end = End.TIMED_OUT
-            say(
-                Event.TASK_TIMED_OUT,
-                f"task {execution.id} ran longer than {execution.timeout_s:g} s",
-                logging.WARNING,
-                task_id=execution.id,
-                task_type=execution.task_type,
-            )
-            child.retiring = True
-            self._send(child, execution, signal.SIGKILL)
+    def _rings(self, child: Child) -> None:
+        child.alarm = None
+        execution = child.execution
+        if execution is None or execution.timeout_s is None:
+            return
+        if time.monotonic() < execution.handed_at + execution.timeout_s:
+            self.watch(child, execution)
+        elif execution.end is None and not execution.over:
+            self._time_out(child, execution)
+
+    def _time_out(self, child: Child, execution: Execution) -> None:
+        execution.end = End.TIMED_OUT
+        say(
+            Event.TASK_TIMED_OUT,
+            f"task {execution.id} ran longer than {execution.timeout_s:g} s",
+            logging.WARNING,
+            task_id=execution.id,
+            task_type=execution.task_type,
+        )
+        child.retiring = True
+        self._send(child, execution, signal.SIGKILL)
 
     def _kill(self, child: Child, execution: Execution, before_term_s: float, grace_s: float) -> None:
         child.retiring = True

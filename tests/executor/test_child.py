@@ -233,7 +233,23 @@ def test_a_cancel_of_a_waiting_line_is_known_when_it_begins(app: App) -> None:
     child.send(do="cancel", id=second, claim_no=1)
     child.send(do="cancel", id=first, claim_no=1)
     assert [child.answer()["payload"], child.answer()["payload"]] == [True, True]
-    assert child.run("ask")["payload"] is False
+    child.order("ask", id=second)  # a cancel is over with its task
+    assert child.answer()["payload"] is False
+
+
+def test_an_envelope_whose_writing_is_interrupted_by_signals_is_whole(app: App) -> None:
+    child = app("""
+        import signal
+        @task("interrupted")
+        def interrupted(payload):
+            signal.signal(signal.SIGALRM, lambda *_: None)
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+            return "x" * 3_000_000
+    """)
+    for _ in range(3):
+        child.order("interrupted")
+        child.out.more(10)
+        assert child.answer()["payload"] == "x" * 3_000_000
 
 
 def test_stop_isnt_a_cancel(app: App) -> None:
@@ -264,11 +280,19 @@ def test_the_context_tells_what_the_order_said(app: App) -> None:
     assert child.run("tell")["payload"]["deadline"] == "None"
 
 
-def test_term_ends_a_child_in_the_middle_of_a_task_and_ctrl_c_doesnt(app: App) -> None:
+def test_ctrl_c_doesnt_touch_a_task(app: App) -> None:
+    child = app(CANCELLABLE)
+    number = child.order("wait")
+    child.log.until(b"began")
+    child.process.send_signal(signal.SIGINT)
+    child.send(do="cancel", id=number, claim_no=1)
+    assert child.answer()["payload"] is True
+
+
+def test_term_ends_a_child_in_the_middle_of_a_task(app: App) -> None:
     child = app(CANCELLABLE)
     child.order("wait")
     child.log.until(b"began")
-    child.process.send_signal(signal.SIGINT)
     child.process.send_signal(signal.SIGTERM)
     assert child.process.wait(10) == -signal.SIGTERM
     assert child.out.rest() == b""

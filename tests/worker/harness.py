@@ -146,11 +146,11 @@ class Worker:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the worker is still there after {patience_s:g} s: {self.log}") from None
 
-    def signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        self.signal(number)
+        self.send(number)
         return self.status()
 
     def family(self) -> list[Process]:
@@ -256,6 +256,16 @@ class House:
         assert row
         return list(row[0])
 
+    def known(self, task_type: str) -> None:
+        """Wait until a worker has told the database what its children said of this type."""
+        known = "select 1 from queues.task_types where task_type = %s"
+        wait_until(lambda: self.sql(known, task_type), lambda: f"{task_type} to be known: {self._story()}")
+
+    def asleep(self, count: int = 1) -> None:
+        """Wait until so many workers have found nothing to do and lain down."""
+        marks = "select 1 from queues.sleeper where until > clock_timestamp()"
+        wait_until(lambda: len(self.sql(marks)) >= count, lambda: f"{count} sleeping workers: {self._story()}")
+
     def cancel(self, task_id: int, reason: str = "not wanted") -> str:
         row = self._app.execute("select queues.cancel(%s, %s)", (task_id, reason)).fetchone()
         assert row
@@ -263,7 +273,7 @@ class House:
 
     def sql(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         cursor = self._admin.execute(statement, parameters or None)  # type: ignore[arg-type]
-        return list(cursor.fetchall()) if cursor.description else []
+        return list(cursor.fetchall()) if cursor.description is not None else []
 
     def one(self, statement: str, *parameters: object) -> Any:
         return self.sql(statement, *parameters)[0][0]
