@@ -19,6 +19,7 @@ from reproq.models.execution import Execution
 TAIL_BYTES = 64 * 1024
 _CHUNK = 256 * 1024
 _STOP = b'{"v":1,"do":"stop"}\n'
+_OOM_SCORE = 500  # when memory runs out, a task goes before its worker
 _BOOT_PAUSE_S, _MAX_BOOT_PAUSE_S = 0.1, 30.0
 
 
@@ -227,7 +228,9 @@ class Pool:
             os.set_blocking(fd, False)
         try:
             kind = self.kind
-            self._guard.start_child(key, kind.argv, kind.env, [theirs_in, theirs_out, theirs_log], cwd=kind.cwd)
+            self._guard.start_child(
+                key, kind.argv, kind.env, [theirs_in, theirs_out, theirs_log], cwd=kind.cwd, oom=_OOM_SCORE
+            )
         finally:
             for fd in (theirs_in, theirs_out, theirs_log):
                 os.close(fd)

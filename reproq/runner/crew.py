@@ -8,6 +8,7 @@ from collections import deque
 from typing import Any
 
 from reproq.config import Settings
+from reproq.executor.guard_client import child_command
 from reproq.executor.pool import Kind, Pool
 from reproq.models.execution import Execution
 
@@ -121,8 +122,7 @@ def kinds(settings: Settings, system_greeting: bytes) -> list[Kind]:
             )
         )
     if settings.app:
-        argv = [sys.executable, "-m", "reproq.executor.child", *settings.app]
-        found.append(Kind("app", argv, settings.processes, recycle=settings.recycle))
+        found.append(Kind("app", child_command(settings.app), settings.processes, recycle=settings.recycle))
     return found
 
 

@@ -328,9 +328,10 @@ class Floor:
             self._books.leases.rearm()
             self.fill_pools()
         elif name == "gone":
+            by = "deadline" if self._books.leases.overdue() else None
             for station in self._stations:
                 for key in list(station.pool.children):
-                    station.pool.ended(key, {"signal": int(signal.SIGKILL), "exit_code": None, "by": "deadline"}, now)
+                    station.pool.ended(key, {"signal": int(signal.SIGKILL), "exit_code": None, "by": by}, now)
         else:
             pool = next((s.pool for s in self._stations if event["key"] in s.pool.children), None)
             if pool is not None:

@@ -153,6 +153,7 @@ class Heart:
         if self._line is not None:
             self._line.close()
             self._line = None
+        self._leases.rest()
         if not self._failing_since:
             self._failing_since = time.monotonic()
             say(

@@ -3,6 +3,7 @@
 A deadline is the moment (CLOCK_BOOTTIME) at which the last accepted claim or heartbeat was SENT, plus the lease, less a
 margin: the database's clock started later than that, so its lease ends later than ours. The guard kills by it even when
 this process is stopped, so at every moment the guard's deadline is no later than that of any task a child may have.
+It is armed while nothing is held, too: so a new claim finds it armed, and no task waits for the guard to hear.
 Claims arrive on the loop's thread and heartbeats on another one: both change the books under one lock.
 """
 
@@ -58,7 +59,18 @@ class Leases:
             late = {id(e): e for e in busy}
             but = {e.child_key: e.deadline for e in late.values() if e.child_key is not None}
             deadlines = [e.deadline for e in self.all() if id(e) not in late]
-            self._guard(min(deadlines, default=None), but)
+            self._guard(min(deadlines, default=sent_ns + self._ours_ns), but)
+
+    def rest(self) -> None:
+        """Nothing is held: an old deadline must not cost idle children their lives while the database is away."""
+        if not self._held and self._guarded is not None:
+            with self._lock:
+                if not self._held:
+                    self._guard(None, {})
+
+    def overdue(self) -> bool:
+        """Whether the guard had a reason to end."""
+        return self._guarded is not None and boottime_ns() >= self._guarded
 
     def rearm(self) -> None:
         """A new guard knows nothing yet."""

@@ -148,14 +148,16 @@ def test_a_server_that_was_killed_comes_back_with_its_data(folder: Path) -> None
             assert again.pid != server.pid
 
 
-def test_a_stale_pid_file_whose_number_belongs_to_another_program_doesnt_hinder(folder: Path) -> None:
+def test_a_stale_pid_file_whose_number_belongs_to_another_program_doesnt_hinder(folder: Path, start: Start) -> None:
     with EmbeddedServer(folder) as server:
         port = server.port
     stale = folder / "data/postmaster.pid"
-    stale.write_text(f"{os.getpid()}\n{folder}/data\n1\n{port}\n\n127.0.0.1\n1 1\nready   \n")
+    other = start("import sys; sys.stdin.read()").pid
+    stale.write_text(f"{other}\n{folder}/data\n1\n{port}\n\n127.0.0.1\n1 1\nready   \n")
     with EmbeddedServer(folder) as server:
-        assert server.pid != os.getpid()
+        assert server.pid != other
         assert ask(server, "select 1") == 1
+    assert alive(other)
 
 
 def test_a_port_that_is_taken_is_changed_for_good(folder: Path) -> None:

@@ -177,9 +177,11 @@ def test_a_rival_that_changes_the_same_grants_meanwhile_is_waited_for_and_then_t
     rival = database.connect()
     rival.execute("begin")
     rival.execute(f"grant connect on database {database.name} to postgres")
+    waiting = "select 1 from pg_stat_activity where application_name = 'reproq migrate' and wait_event_type = 'Lock'"
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(migrate, database.dsn, folder, prefix)
-        waiting = "select from pg_stat_activity where application_name = 'reproq migrate' and wait_event_type = 'Lock'"
-        until(lambda: bool(database.execute(f"{waiting} and datname = current_database()")))
-        rival.execute("commit")
+        try:
+            until(lambda: running.done() or bool(database.execute(f"{waiting} and datname = current_database()")))
+        finally:
+            rival.execute("commit")
         assert len(running.result(20).applied) == 3

@@ -168,7 +168,8 @@ class GuardDriver:
         return None
 
     def close(self) -> None:
-        self.guard.close()
+        """By its own stop where it can: a killed guard leaves grandchildren behind."""
+        self.guard.stop(timeout=5)
         for started in self._open:
             started.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.worker.harness import House, wait_until
 
@@ -25,10 +26,22 @@ def test_until_empty_with_nothing_to_do_ends_too(house: House) -> None:
     assert house.worker("--until-empty").status() == 0
 
 
-def test_a_worker_without_an_app_serves_the_built_in_types_only(house: House) -> None:
-    task_id = house.enqueue("ok")
-    assert house.worker("--until-empty", "--system-processes", "1").status() == 0
-    assert house.row(task_id)["failure_kind"] == "no_handler_registered"
+def test_a_worker_without_an_app_leaves_every_type_alone_but_the_built_in_ones(house: House) -> None:
+    task_id = house.enqueue("ok", priority=9)
+    built_in = house.one(
+        "select queues.enqueue('db_function', %s)", Jsonb({"db_function": "comms.no_such_function"})
+    )
+    house.worker("--system-processes", "1").ready()
+    assert house.final(built_in)["failure_kind"] == "no_handler_registered"
+    house.asleep()
+    assert (house.row(task_id)["status"], house.row(task_id)["claim_no"]) == ("PENDING", 0)
+
+
+@pytest.mark.xfail(reason="queues.nothing_left knows queues and prefixes, but not which types the pools serve")
+def test_until_empty_ends_when_only_types_are_left_that_this_worker_doesnt_serve(house: House) -> None:
+    house.app(APP)
+    house.enqueue("somebody.elses")
+    assert house.worker("--until-empty", "--leave-unknown").status(8) == 0
 
 
 @pytest.mark.parametrize(
@@ -85,10 +98,10 @@ def test_a_worker_whose_app_cant_be_imported_gives_up_with_70_and_burns_no_attem
         assert house.history(task_id) == []
 
 
-def test_an_app_module_that_is_missing_is_named(house: House) -> None:
+def test_an_app_module_that_is_missing_is_refused_by_name(house: House) -> None:
     worker = house.worker(REPROQ_APP="no_such_module_anywhere")
-    assert worker.status(90) == 70
-    assert "no_such_module_anywhere" in worker.events("child_boot_failed")[0]["output"]
+    assert worker.status() == 2
+    assert "no_such_module_anywhere" in worker.log
 
 
 def test_an_app_that_can_be_imported_again_after_two_failures_is_served(house: House) -> None:

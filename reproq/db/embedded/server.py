@@ -188,7 +188,8 @@ class EmbeddedServer:
     # Stopping
 
     def _stop_server(self) -> None:
-        if self._files.postmaster_pid() == self.pid:  # else it has ended, or another process has started a new one
+        # Else it has ended, or another process has started a new one, or the number is another program's by now.
+        if self._files.postmaster_pid() == self.pid and self._files.is_home_of(self.pid):
             if self._kept or not self._process:
                 self._signal_and_wait()
             else:

@@ -1,0 +1,113 @@
+"""Each CHECK refuses the row that it is there for."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from .conftest import Queue
+
+# constraint -> table, the assignments that break this one and no other
+REFUSED = {
+    "running_is_leased": ("task_runs", "status = 'RUNNING'"),
+    "a_lease_has_a_holder": ("task_runs", "leased_until = now()"),
+    "completed_is_final": ("task_runs", "completed_at = now()"),
+    "success_leaves_no_error": (
+        "task_runs", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', last_error = 'x'"),
+    "success_has_a_result": ("task_runs", "status = 'SUCCESSFUL', completed_at = now()"),
+    "failure_has_a_kind": ("task_runs", "status = 'FAILED', completed_at = now()"),
+    "attempts_are_bounded": ("task_runs", "attempt_count = max_attempts + 1"),
+    "max_attempts_in_range": ("task_runs", "max_attempts = 100001"),
+    "priority_in_range": ("task_runs", "priority = 1000001"),
+    "run_after_is_a_date": ("task_runs", "run_after = 'infinity'"),
+    "payload_is_an_object": ("task_runs", "payload_json = '[]'"),
+    "only_pending_waits": ("task_runs", "waiting_for = 1, status = 'RETRYING'"),
+    "counters_are_counts": ("task_runs", "give_backs = -1"),
+    "timeout_is_positive": ("task_runs", "timeout_s = 0"),
+    "unique_among_is_known": ("task_runs", "unique_among = 'all'"),
+    "key_has_a_length": ("task_runs", "idempotency_key = ''"),
+    "limit_key_has_a_length": ("task_runs", "limit_key = ''"),
+    "reason_needs_deletion": ("task_runs", "delete_reason = 'x'"),
+    "audit_is_known": ("queue_settings", "audit = 'none'"),
+    "lease_is_positive": ("task_types", "lease = '0'"),
+    "backoff_is_positive": ("task_types", "backoff_cap = '367 days'"),
+    "settings_only_row_check": ("settings", "only_row = false"),
+    "settings_max_payload_bytes_check": ("settings", "max_payload_bytes = 1"),
+    "settings_max_depth_check": ("settings", "max_depth = 65"),
+    "settings_max_digits_check": ("settings", "max_digits = 1001"),
+    "settings_max_give_backs_check": ("settings", "max_give_backs = 0"),
+}  # fmt: skip
+FOR_INSERT = {
+    "event_is_known": "insert into queues.task_events (task_id, event) values (1, 'eaten')",
+    "engine_is_not_callable": "insert into internal.callable_schema (schema_name) values ('queues')",
+}
+MORE = [
+    ("a_lease_has_a_holder", "status = 'CANCELLED', completed_at = now(), leased_until = now()"),
+    ("a_lease_has_a_holder", "status = 'FAILED', failure_kind = 'x', completed_at = now(), leased_until = now(), worker_id = 'w'"),
+    ("completed_is_final", "status = 'CANCELLED'"),
+    ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', failure_kind = 'x'"),
+    ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', error_json = '{}'"),
+    ("only_pending_waits", "waiting_for = -1"),
+    ("attempts_are_bounded", "attempt_count = -1"),
+    ("max_attempts_in_range", "max_attempts = 0"),
+    ("counters_are_counts", "claim_no = -1"),
+    ("run_after_is_a_date", "run_after = '-infinity'"),
+    ("priority_in_range", "priority = -1000001"),
+]  # fmt: skip
+
+
+def test_every_check_has_a_row_here(q: Queue) -> None:
+    names = q.rows(
+        "select distinct conname::text as name from pg_constraint where contype = 'c' and conrelid <> 0"
+        " and connamespace::regnamespace::text in ('queues', 'internal') order by 1"
+    )
+    assert {row["name"] for row in names} == REFUSED.keys() | FOR_INSERT.keys() | {"schema_version_only_row_check"} & {
+        row["name"] for row in names
+    }
+
+
+def refusal(q: Queue, statement: str) -> str | None:
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        q.rows(statement)
+    return caught.value.diag.constraint_name
+
+
+@pytest.mark.parametrize(("name", "row"), [(name, row) for name, (_, row) in REFUSED.items()])
+def test_a_check_refuses_its_row(q: Queue, name: str, row: str) -> None:
+    q.enqueue()
+    q.declare("t")
+    q.rows("insert into queues.queue_settings (queue_name) values ('default') on conflict do nothing")
+    assert refusal(q, f"update queues.{REFUSED[name][0]} set {row}") == name
+
+
+@pytest.mark.parametrize(("name", "row"), MORE)
+def test_a_check_refuses_its_other_rows_too(q: Queue, name: str, row: str) -> None:
+    q.enqueue()
+    assert refusal(q, f"update queues.task_runs set {row}") == name
+
+
+@pytest.mark.parametrize(("name", "statement"), FOR_INSERT.items())
+def test_a_check_refuses_to_insert_its_row(q: Queue, name: str, statement: str) -> None:
+    assert refusal(q, statement) == name
+
+
+def test_a_cancelled_row_may_hold_a_lease(q: Queue) -> None:
+    row = q.claimed()
+    assert q.cancel(row.id) == "stopping"
+    assert q.task(row.id)["leased_until"] is not None
+
+
+def test_bad_names_are_refused_by_their_domains(q: Queue) -> None:
+    q.enqueue()
+    for column in ("task_type", "queue_name"):
+        for name in ("", "_x", "a b", "é", "a\n", "x" * 201):
+            with pytest.raises(psycopg.errors.CheckViolation):
+                q.rows(f"update queues.task_runs set {column} = %s", name)
+
+
+@pytest.mark.parametrize("table", ["task_events", "error"])
+@pytest.mark.parametrize("statement", ["update queues.{} set detail = null", "truncate queues.{}"])
+def test_what_happened_can_not_be_rewritten(q: Queue, table: str, statement: str) -> None:
+    with pytest.raises(psycopg.Error) as caught:
+        q.rows(statement.format(table))
+    assert caught.value.sqlstate == "RQ004"
