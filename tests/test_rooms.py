@@ -14,6 +14,7 @@ DEPTH = {
     "cmd": 0,
     "reproq.__main__": 0,
     "reproq.cli": 1,
+    "reproq.bench": 2,
     "reproq.runner": 2,
     "reproq.web": 2,
     "reproq.outbox": 2,

@@ -12,6 +12,7 @@ _HOMES = {
     "enqueue": "reproq.cli.enqueue",
     "tasks": "reproq.cli.tasks",
     "demo": "reproq.cli.demo",
+    "bench": "reproq.cli.bench",
 }
 _SUMMARIES = {
     "worker": "Run tasks.",
@@ -19,6 +20,7 @@ _SUMMARIES = {
     "enqueue": "Store a task.",
     "tasks": "Look at tasks, cancel, delete, replay.",
     "demo": "See it work, without a database of your own.",
+    "bench": "Measure this machine and server.",
 }
 
 

@@ -117,9 +117,9 @@ def _serve(wire: Wire, handlers: dict[str, Handler]) -> None:
         except BaseException as error:  # noqa: BLE001  (sys.exit() in a task is its failure, not our end)
             line = failure(order, error, usage.since(cpu))
         output.flush()
+        wire.wait_until_log_is_read()
         wire.send(line)
         wire.forget_cancels()
-        wire.wait_until_log_is_read()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from reproq.executor.envelopes import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Order = dict[str, Any]
@@ -23,6 +24,7 @@ _HIGH = 100  # out of the way of code that counts on low numbers
 _DRAIN_S = 1.0
 _CHUNK = 1 << 16
 _EMPTY = bytes(4)
+_RUN = b'{"v":1,"do":"run"'
 
 
 class Wire:
@@ -37,6 +39,7 @@ class Wire:
         self._lock = allocate_lock()
         self._waiting = bytearray(4)
         self._log_is_pipe = stat.S_ISFIFO(os.fstat(log).st_mode)
+        self._peek = _peeker(source)
 
     @classmethod
     def take_over(cls) -> Wire:
@@ -103,9 +106,10 @@ class Wire:
             self.ended = True
 
     def is_cancelled(self, order: Order) -> bool:
-        """Reads what has come meanwhile and keeps the orders in it. From any thread."""
+        """Reads what has come meanwhile, but not what is to be run next: that must stay where the runner can take it
+        back, as long as it has not begun. From any thread."""
         with self._lock:
-            while not self.ended and _readable(self.source):
+            while not self.ended and _readable(self.source) and not self._peek().startswith(_RUN):
                 self._read()
             return (order["id"], order["claim_no"]) in self._cancelled
 
@@ -121,7 +125,7 @@ class Wire:
             written = os.write(self.sink, line)
 
     def wait_until_log_is_read(self) -> None:
-        """So that this task's output isn't taken for the next one's."""
+        """Before the answer: until then all output is this task's, and the runner has it when the answer comes."""
         if self._log_is_pipe:
             ioctl(self.log, FIONREAD, self._waiting)
             if self._waiting != _EMPTY:
@@ -134,6 +138,25 @@ class Wire:
             time.sleep(pause)
             pause = min(pause * 2, 0.005)
             ioctl(self.log, FIONREAD, self._waiting)
+
+
+def _peeker(source: int) -> Callable[[], bytes]:
+    """How to see the beginning of the next line without taking it. On a pipe that can't be done, and isn't needed."""
+    if not stat.S_ISSOCK(os.fstat(source).st_mode):
+        return bytes
+
+    def peek() -> bytes:
+        import _socket  # `socket` would import selectors and enum: 5 ms
+
+        sock = _socket.socket(fileno=source)
+        try:
+            return sock.recv(len(_RUN), _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b""
+        finally:
+            sock.detach()
+
+    return peek
 
 
 def _readable(fd: int) -> bool:

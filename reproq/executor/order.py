@@ -7,6 +7,11 @@ import json
 from reproq.models.execution import Execution
 
 
+def run_line_head(e: Execution) -> bytes:
+    """How the line of an execution begins: enough to know it by."""
+    return b'{"v":1,"do":"run","id":%d,"claim_no":%d' % (e.id, e.claim_no)
+
+
 class Orders:
     """`worker_name` is what children see of their worker; the part that makes a fence stays with the runner."""
 

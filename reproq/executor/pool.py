@@ -2,11 +2,18 @@
 
 The pool knows processes and lines; what an answer or a death means for a task is its owner's to say. A slot is free
 again only when the guard has told that the child, its group and its leftovers are gone, or when the child answered.
+
+Short tasks would spend most of their time waiting for the next line. So more lines may wait in the socket of our own
+children (`packets`), which read one of them at a time, when they begin it. What a child hasn't read the pool reads back
+from the same socket, when a task takes long or the child has ended: the kernel hands every line to one of the two, so
+it is known exactly which tasks a dead child had begun.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +21,16 @@ from functools import partial
 from typing import Any, Protocol
 
 from reproq.executor.guard_client import Guard
+from reproq.executor.order import run_line_head
 from reproq.models.execution import Execution
 
 TAIL_BYTES = 64 * 1024
 _CHUNK = 256 * 1024
+_PACKET = 64 * 1024
 _STOP = b'{"v":1,"do":"stop"}\n'
 _OOM_SCORE = 500  # when memory runs out, a task goes before its worker
 _BOOT_PAUSE_S, _MAX_BOOT_PAUSE_S = 0.1, 30.0
+_PROVEN_S = 10.0  # a child that was ready for so long shows that children can be started
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,7 @@ class Kind:
     prefixes: tuple[str, ...] | None = None  # every type that starts so; neither: all the rest
     recycle: int | None = None
     contain: bool = False
+    packets: bool = False  # our Python child: lines may wait in its socket
 
     @property
     def is_system(self) -> bool:
@@ -51,30 +62,36 @@ class Watcher(Protocol):
 
 
 class Owner(Protocol):
-    def child_ready(self, child: Child, hello: bytes) -> None: ...
+    def child_ready(self, child: Child, hello: bytes) -> bool: ...
     def child_answered(self, child: Child, line: bytes) -> None: ...
     def child_garbled(self, child: Child, why: str) -> None: ...
     def child_printed(self, child: Child, data: bytes) -> None: ...
-    def child_ended(self, child: Child, exit_: dict[str, Any]) -> None: ...
+    def child_ended(self, child: Child, exit_: dict[str, Any], unread: list[Execution]) -> None: ...
     def child_not_started(self, child: Child, why: str) -> None: ...
 
 
 class Child:
     __slots__ = (
-        "_tail", "_tail_size", "alarm", "execution", "key", "log", "parts", "pid", "pool", "printed", "ready",
-        "retiring", "served", "size", "station", "stdin", "stdout", "unwritten",
+        "_tail", "_tail_size", "alarm", "back", "boot_failed", "garbled", "key", "lines", "log", "parts", "pid", "pool",
+        "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station", "stdin", "stdout",
+        "unwritten",
     )  # fmt: skip
 
-    def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int) -> None:
+    def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: socket.socket | None) -> None:
         self.pool = pool
         self.key = key
         self.stdin = stdin
         self.stdout = stdout
         self.log = log
+        self.back = back  # its end of the socket once more: what it hasn't read, we can
         self.pid = 0
         self.ready = False
+        self.ready_at = 0.0
         self.retiring = False
-        self.execution: Execution | None = None
+        self.garbled = False
+        self.boot_failed = False
+        self.lines: deque[Execution] = deque()  # the first is running, the others wait in its socket
+        self.shallow = False  # its task takes long: nothing may wait behind it
         self.served = 0
         self.parts: list[bytes] = []
         self.size = 0
@@ -84,6 +101,10 @@ class Child:
         self.printed = 0  # bytes of output of the current task
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
+
+    @property
+    def execution(self) -> Execution | None:
+        return self.lines[0] if self.lines else None
 
     def keep(self, data: bytes) -> None:
         self.printed += len(data)
@@ -119,7 +140,7 @@ class Pool:
 
     @property
     def busy(self) -> list[Child]:
-        return [child for child in self.children.values() if child.execution is not None]
+        return [child for child in self.children.values() if child.lines]
 
     def use(self, guard: Guard) -> None:
         self._guard = guard
@@ -136,34 +157,65 @@ class Pool:
         return None
 
     def hand(self, child: Child, execution: Execution, line: bytes) -> bool:
-        """Gives a child its next task. False: the child is gone and has not seen all of the line."""
-        child.execution = execution
-        if child.printed:
-            child.forget_output()
-        try:
-            written = os.write(child.stdin, line)
-        except BlockingIOError:
-            written = 0
-        except BrokenPipeError:
-            child.execution = None
+        """Gives a child a task, or one more to wait in its socket. False: it has no room, or is gone."""
+        waits = bool(child.lines)
+        if waits and (len(line) > _PACKET or child.unwritten):
             return False
+        try:
+            written = os.write(child.stdin, self._part(line))
+        except BlockingIOError:
+            if waits:
+                return False
+            written = 0
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        child.lines.append(execution)
+        child.shallow = child.shallow or len(line) > _PACKET
+        if not waits and child.printed:
+            child.forget_output()
         if written < len(line):
             child.unwritten = line[written:]
-            self._watcher.watch_write(child.stdin, lambda _event: self._write_more(child))
+            self._watcher.watch_write(child.stdin, partial(self._writable, child))
         return True
+
+    def take_back(self, child: Child) -> list[Execution]:
+        """What it was given and has not read: exactly what it has not begun. It may read on meanwhile, so these need
+        not be its last ones."""
+        unread: set[bytes] = set()
+        if child.back is not None and not child.unwritten:
+            try:
+                while data := child.back.recv(_PACKET, socket.MSG_DONTWAIT):
+                    unread.add(data[: data.find(b',"worker_id"')])
+            except BlockingIOError:
+                pass
+        taken = [execution for execution in child.lines if run_line_head(execution) in unread] if unread else []
+        for execution in taken:
+            child.lines.remove(execution)
+        return taken
 
     def tell(self, child: Child, line: bytes) -> None:
         """A line beside the task's (cancel, stop). Lost if the pipe is full: a kill follows anyway."""
         if not child.unwritten:
             try:
                 os.write(child.stdin, line)
-            except (BlockingIOError, BrokenPipeError):
+            except (BlockingIOError, BrokenPipeError, ConnectionResetError):
                 pass
 
-    def release(self, child: Child) -> None:
-        """Its task is over: it may have the next one, or has had enough."""
-        child.execution = None
+    def answered(self, child: Child) -> Execution | None:
+        """Its first task is over; answers the one that it runs next."""
+        child.lines.popleft()
         child.served += 1
+        child.shallow = False
+        self.boot_failures = 0
+        if child.printed:
+            child.forget_output()
+        if child.lines:
+            return child.lines[0]
+        self.release(child)
+        return None
+
+    def release(self, child: Child) -> None:
+        """It has nothing to do: it may have the next task, or has had enough."""
         if self.kind.recycle is not None and child.served >= self.kind.recycle and not child.retiring:
             self.retire(child)
         elif not child.retiring:
@@ -171,14 +223,16 @@ class Pool:
         else:
             self.tell(child, _STOP)
 
-    def has_more(self, child: Child) -> bool:
-        """Whether this child may have another task after the one that it has answered."""
-        return not child.retiring and (self.kind.recycle is None or child.served + 1 < self.kind.recycle)
+    def room(self, child: Child) -> int:
+        """How many more lines it may have before another child takes its place."""
+        if child.retiring or child.shallow:
+            return 0
+        return 1 << 30 if self.kind.recycle is None else self.kind.recycle - child.served - len(child.lines)
 
     def retire(self, child: Child) -> None:
         """No more tasks for this one; it ends by itself when it is idle."""
         child.retiring = True
-        if child.execution is None:
+        if not child.lines:
             if child in self.idle:
                 self.idle.remove(child)
             self.tell(child, _STOP)
@@ -196,12 +250,15 @@ class Pool:
         child = self.children.pop(key, None)
         if child is None:
             return
-        self._read_log(child)
-        self._read_answers(child)
+        self._read_all(child)
+        unread = self.take_back(child)
         self._close(child)
-        if not child.ready:
+        if child.ready and now - child.ready_at > _PROVEN_S:
+            self.boot_failures = 0
+        if self._is_stillborn(child, exit_):
+            child.boot_failed = not child.ready
             self._boot_failed(now)
-        self._owner.child_ended(child, exit_)
+        self._owner.child_ended(child, exit_, unread)
 
     def start_failed(self, key: str, why: str, now: float) -> None:
         child = self.children.pop(key)
@@ -220,25 +277,39 @@ class Pool:
         assert self._guard is not None
         self._count += 1
         key = f"{self.kind.name}-{self._count}"
-        theirs_in, stdin = os.pipe2(os.O_CLOEXEC)
+        theirs_in, stdin, back = self._input()
         stdout, theirs_out = os.pipe2(os.O_CLOEXEC)
         log, theirs_log = os.pipe2(os.O_CLOEXEC)
-        child = Child(self, key, stdin, stdout, log)
+        child = Child(self, key, stdin, stdout, log, back)
         for fd in (stdin, stdout, log):
             os.set_blocking(fd, False)
+        kind, theirs = self.kind, [theirs_in, theirs_out, theirs_log]
         try:
-            kind = self.kind
-            self._guard.start_child(
-                key, kind.argv, kind.env, [theirs_in, theirs_out, theirs_log], cwd=kind.cwd, oom=_OOM_SCORE
-            )
+            self._guard.start_child(key, kind.argv, kind.env, theirs, cwd=kind.cwd, oom=_OOM_SCORE)
         finally:
-            for fd in (theirs_in, theirs_out, theirs_log):
+            for fd in theirs:
                 os.close(fd)
         self.children[key] = child
-        self._watcher.watch(log, lambda _event: self._read_log(child), early=True)
+        self._watcher.watch(log, partial(self._log_readable, child), early=True)
         self._watcher.watch(stdout, partial(self._readable, child))
-        if self.kind.greeting:
-            self.tell(child, self.kind.greeting)
+        if kind.greeting:
+            self.tell(child, kind.greeting)
+
+    def _input(self) -> tuple[int, int, socket.socket | None]:
+        """A pipe for anybody; for our own children a socket that keeps the lines apart."""
+        if not self.kind.packets:
+            reading, writing = os.pipe2(os.O_CLOEXEC)
+            return reading, writing, None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        back = theirs.dup()
+        return theirs.detach(), ours.detach(), back
+
+    @staticmethod
+    def _is_stillborn(child: Child, exit_: dict[str, Any]) -> bool:
+        """It came to nothing by itself. One that says that it is ready and then ends would else be started for ever."""
+        if child.ready and (child.served or child.execution is not None):
+            return False
+        return child.garbled or (not child.retiring and exit_.get("by") is None)
 
     def _boot_failed(self, now: float) -> None:
         self.boot_failures += 1
@@ -250,17 +321,30 @@ class Pool:
         for fd in (child.stdin, child.stdout, child.log):
             self._watcher.unwatch(fd)
             os.close(fd)
+        if child.back is not None:
+            child.back.close()
 
-    def _write_more(self, child: Child) -> None:
+    def _part(self, line: bytes) -> bytes:
+        """What fits into one packet; a pipe takes what it can."""
+        return line[:_PACKET] if self.kind.packets and len(line) > _PACKET else line
+
+    def _writable(self, child: Child, _event: int) -> None:
         try:
-            written = os.write(child.stdin, child.unwritten)
+            written = os.write(child.stdin, self._part(child.unwritten))
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it has died; its end is about to be told
+        except (BrokenPipeError, ConnectionResetError):  # it has died; its end is about to be told
             written = len(child.unwritten)
         child.unwritten = child.unwritten[written:]
         if not child.unwritten:
             self._watcher.unwatch(child.stdin)
+
+    def _log_readable(self, child: Child, _event: int) -> None:
+        """Whose output is it? Our own child answers only when its log has been read: answers that have come are older
+        than what is in the log. Others answer when they like, but have one task, and the log is read first."""
+        if self.kind.packets:
+            self._read(child)
+        self._read_log(child)
 
     def _read_log(self, child: Child) -> None:
         while True:
@@ -273,18 +357,22 @@ class Pool:
                 return
             child.keep(data)
             self._owner.child_printed(child, data)
-            if len(data) < 65536:
+            if len(data) < _PACKET:
                 return
 
     def _readable(self, child: Child, _event: int) -> None:
         self._read(child)
 
-    def _read_answers(self, child: Child) -> None:
+    def _read_all(self, child: Child) -> None:
+        """The last words of a child that has ended."""
+        if not self.kind.packets:
+            self._read_log(child)
         while self._read(child):
             pass
+        self._read_log(child)
 
     def _read(self, child: Child) -> bool:
-        """The hot path: one read, one line, one task."""
+        """The hot path: one read, an answer or several."""
         try:
             data = os.read(child.stdout, _CHUNK)
         except BlockingIOError:
@@ -292,33 +380,57 @@ class Pool:
         if not data:
             self._watcher.unwatch(child.stdout)
             return False
+        if child.garbled:
+            return True
         if child.parts or data[-1] != 10:
-            child.parts.append(data)
-            child.size += len(data)
-            if data[-1] != 10:
-                if child.size > self._max_line:
-                    self._garbled(child, f"its answer is longer than {self._max_line} bytes")
+            data = self._whole_lines(child, data)
+            if not data:
                 return True
-            data = b"".join(child.parts)
-            child.parts.clear()
-            child.size = 0
-        if data.find(b"\n") != len(data) - 1:
-            self._garbled(child, "it answered more than one line")
-        elif len(data) > self._max_line:
-            self._garbled(child, f"its answer is longer than {self._max_line} bytes")
-        elif child.execution is not None:
-            self._owner.child_answered(child, data)
-        elif not child.ready:
-            self._hello(child, data)
+        if data.find(b"\n") == len(data) - 1:
+            self._line(child, data)
         else:
-            self._garbled(child, "it answered without being asked")
+            self._several(child, data.split(b"\n")[:-1])
         return True
 
+    def _whole_lines(self, child: Child, data: bytes) -> bytes:
+        child.parts.append(data)
+        child.size += len(data)
+        if b"\n" not in data:
+            if child.size > self._max_line:
+                self._garbled(child, f"its answer is longer than {self._max_line} bytes")
+            return b""
+        lines, _, rest = b"".join(child.parts).rpartition(b"\n")
+        child.parts = [rest] if rest else []
+        child.size = len(rest)
+        return lines + b"\n"
+
+    def _several(self, child: Child, lines: list[bytes]) -> None:
+        if len(lines) > len(child.lines):
+            self._garbled(child, "it answered more lines than it was given")
+            return
+        for line in lines:
+            if not child.garbled:
+                self._line(child, line)
+
+    def _line(self, child: Child, line: bytes) -> None:
+        if len(line) > self._max_line:
+            self._garbled(child, f"its answer is longer than {self._max_line} bytes")
+        elif child.unwritten:
+            self._garbled(child, "it answered before it had read its task")
+        elif child.lines:
+            self._owner.child_answered(child, line)
+        elif not child.ready:
+            self._hello(child, line)
+        else:
+            self._garbled(child, "it answered without being asked")
+
     def _hello(self, child: Child, line: bytes) -> None:
+        if not self._owner.child_ready(child, line):
+            self._garbled(child, "its first line is not a ready line")
+            return
         child.ready = self.ever_ready = True
-        self.boot_failures = 0
+        child.ready_at = time.monotonic()
         child.forget_output()
-        self._owner.child_ready(child, line)
         if not child.retiring:
             self.idle.append(child)
 
@@ -326,7 +438,7 @@ class Pool:
         """Nothing that it says can be trusted any more."""
         child.parts.clear()
         child.size = 0
-        child.retiring = True
+        child.retiring = child.garbled = True
         if child in self.idle:
             self.idle.remove(child)
         self._owner.child_garbled(child, why)

@@ -14,6 +14,8 @@ from reproq.models.execution import Execution
 
 SYSTEM_TYPES = ("db_function",)
 MAX_BATCH = 500
+_SHORT_S = 0.001
+_DEPTH = 32
 _AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
 _RATE_WINDOW_S = 0.1
 _CONFIRM_S = 0.02
@@ -31,12 +33,25 @@ class Station:
         self.confirming = 0
         self.rate = 0.0
         self.done = 0
+        self.contains = False  # some of its types want nothing of a task left when it has ended
+        self._mean_s = _SHORT_S * 5
         self._counted = 0
         self._counted_at = time.monotonic()
 
     @property
     def waiting(self) -> int:
         return len(self.ready) + len(self.unconfirmed) + self.confirming
+
+    @property
+    def depth(self) -> int:
+        """How many lines a child may have: several only where tasks are so short that waiting for a line costs more."""
+        short = self._mean_s < _SHORT_S and self.pool.kind.packets and not self.contains
+        return _DEPTH if short else 1
+
+    def note(self, ran_s: float) -> None:
+        """One more task is done."""
+        self.done += 1
+        self._mean_s += (ran_s - self._mean_s) * 0.05
 
     def count(self, now: float) -> None:
         """The rate of the recent past: quick to rise, halved with each window without work."""
@@ -122,7 +137,8 @@ def kinds(settings: Settings, system_greeting: bytes) -> list[Kind]:
             )
         )
     if settings.app:
-        found.append(Kind("app", child_command(settings.app), settings.processes, recycle=settings.recycle))
+        argv = child_command(settings.app)
+        found.append(Kind("app", argv, settings.processes, recycle=settings.recycle, packets=True))
     return found
 
 

@@ -56,7 +56,7 @@ class Drain:
         self._give_up_at = self._kill_at + settings.lease_s
         say(Event.DRAIN_STARTED, f"draining because of {reason}: {len(self._busy())} tasks are running", reason=reason)
         self._runner.claims.stop()
-        self._runner.floor.closing = True
+        self._runner.floor.close()
         self._runner.books.give_back_waiting()
 
     def force(self) -> None:

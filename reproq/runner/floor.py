@@ -29,6 +29,7 @@ from reproq.runner.output import TaskOutput
 from reproq.runner.stops import Stops
 
 _BOOTS = 5
+_LONG_S = 0.004
 
 
 class Floor:
@@ -55,7 +56,8 @@ class Floor:
         self._route: dict[str, Station | None] = {}
         self._contained: set[str] = set()
         self._sessions: dict[str, int] = {}
-        self.stops = Stops(loop, keeper, books.leases, settings.kill_grace_s, self._child_of)
+        self.stops = Stops(loop, keeper, books.leases, settings.kill_grace_s, self._child_of, self.take_back)
+        self.deep: set[Child] = set()  # children with lines that wait in their socket
         self.closing = False
         self.types_changed: Callable[[dict[str, Any]], None] = lambda _types: None
         self.impossible: Callable[[], None] = lambda: None
@@ -81,13 +83,56 @@ class Floor:
             self.hand_out(station)
 
     def hand_out(self, station: Station) -> None:
+        """Every idle child gets a task; short tasks may wait in the children's sockets behind others."""
         ready, idle = station.ready, station.pool.idle
         while ready and idle:
-            execution = ready.popleft()
-            if self._may_begin(execution):
-                self._give(station, idle.popleft(), execution)
+            self._give(station, idle.popleft(), ready.popleft())
+        if ready and station.depth > 1:
+            self._deepen(station)
         if not ready and station.unconfirmed:
             self._books.confirm(station)
+
+    def _deepen(self, station: Station) -> None:
+        ready, pool = station.ready, station.pool
+        share = min(station.depth, 1 + len(ready) // len(pool.children))
+        for child in pool.children.values():
+            if child.lines and len(child.lines) * 2 <= share:
+                for _ in range(min(share - len(child.lines), pool.room(child), len(ready))):
+                    if not self._give(station, child, ready.popleft()):
+                        break
+                if len(child.lines) > 1:
+                    self.deep.add(child)
+
+    def close(self) -> None:
+        """No child begins anything more, and none is started."""
+        self.closing = True
+        for child in list(self.deep):
+            self.take_back(child)
+
+    def look_after_deep(self, now: float) -> None:
+        """A task that takes long must not keep others waiting behind it."""
+        for child in list(self.deep):
+            if len(child.lines) < 2:
+                self.deep.discard(child)
+            elif now - child.lines[0].handed_at > _LONG_S:
+                self.take_back(child)
+
+    def take_back(self, child: Child) -> list[Execution]:
+        """What a child has not begun waits for another one."""
+        self.deep.discard(child)
+        taken = child.pool.take_back(child) if len(child.lines) > 1 else []
+        child.shallow = True
+        self._return(child, taken)
+        if taken and not child.lines:
+            child.shallow = False
+            child.pool.release(child)
+        return taken
+
+    def _return(self, child: Child, taken: list[Execution]) -> None:
+        for execution in reversed(taken):
+            execution.begun = False
+            execution.child_key = None
+            child.station.ready.appendleft(execution)
 
     def _station_for(self, task_type: str) -> Station | None:
         try:
@@ -117,21 +162,29 @@ class Floor:
             return False
         return True
 
-    def _give(self, station: Station, child: Child, execution: Execution) -> None:
+    def _give(self, station: Station, child: Child, execution: Execution) -> bool:
+        """Answers whether the child has got it, or it needs none any more."""
         pool = station.pool
+        if not self._may_begin(execution):
+            if not child.lines:
+                pool.release(child)
+            return True
         if execution.timeout_s is None:
             execution.timeout_s = (pool.types.get(execution.task_type) or {}).get("timeout")
         orders = self._system_orders if pool.kind.is_system else self._app_orders
+        if not pool.hand(child, execution, orders.run(execution)):
+            station.ready.appendleft(execution)
+            return False
+        execution.child_key = child.key
+        if len(child.lines) == 1:
+            self._begins(child, execution)
+        return True
+
+    def _begins(self, child: Child, execution: Execution) -> None:
         execution.begun = True
         execution.handed_at = time.monotonic()
-        execution.child_key = child.key
-        if pool.hand(child, execution, orders.run(execution)):
-            execution.payload = ""  # a long task would keep it for nothing
+        if execution.timeout_s is not None:
             self.stops.watch(child, execution)
-        else:
-            execution.begun = False
-            execution.child_key = None
-            station.ready.appendleft(execution)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -145,8 +198,8 @@ class Floor:
         except BadEnvelope as exc:
             self.child_garbled(child, str(exc))
             return
-        outcome["ran_s"] = time.monotonic() - execution.handed_at
-        child.station.done += 1
+        outcome["ran_s"] = ran_s = time.monotonic() - execution.handed_at
+        child.station.note(ran_s)
         if child.printed:
             self._output.end(child)
         if not outcome["success"]:
@@ -161,23 +214,18 @@ class Floor:
         self._free(child)
 
     def _free(self, child: Child) -> None:
-        """The shortest way from one task to the next."""
-        station, pool = child.station, child.pool
-        if station.ready and pool.has_more(child):
-            execution = station.ready.popleft()
-            if self._may_begin(execution):
-                child.served += 1
-                self._give(station, child, execution)
-                return
-        pool.release(child)
-        if child.retiring:
+        following = child.pool.answered(child)
+        if following is not None:
+            self._begins(child, following)
+        elif child.retiring:
             self.fill_pools()
 
     def _swept(self, child: Child) -> None:
         """Nothing that the task started is alive any more."""
         outcome = self._keeper.after_death.pop(child.key, None)
-        if outcome is not None and child.execution is not None:
-            self._books.record(child.execution, outcome)
+        execution = child.execution
+        if outcome is not None and execution is not None:
+            self._books.record(execution, outcome)
             self._free(child)
 
     def child_garbled(self, child: Child, why: str) -> None:
@@ -199,7 +247,8 @@ class Floor:
         self._keeper.kill(child, signal.SIGKILL)
 
     def child_printed(self, child: Child, data: bytes) -> None:
-        self._output.say(child, data)
+        if child.ready:  # what a boot prints is told when it is over: a failed one tells it itself, and once
+            self._output.say(child, data)
 
     # -- beginnings and ends of children ---------------------------------------------------------------------------
 
@@ -215,15 +264,18 @@ class Floor:
             if again is not None:
                 self._loop.at(again, self.fill_pools)
 
-    def child_ready(self, child: Child, hello: bytes) -> None:
+    def child_ready(self, child: Child, hello: bytes) -> bool:
+        """Whether its first line is what it has to be."""
         try:
             said = orjson.loads(hello)
             types = {str(name): dict(given or {}) for name, given in (said.get("types") or {}).items()}
             if child.pool.kind.is_system:
                 self._sessions[child.key] = int(said["backend_pid"])
         except (ValueError, AttributeError, TypeError, KeyError):
-            self.child_garbled(child, "its first line is not a ready line")
-            return
+            return False
+        if child.printed:
+            self._output.say(child, child.tail().encode())
+            self._output.end(child)
         say(Event.CHILD_READY, f"child {child.key} is ready", logging.DEBUG, child=child.key, child_pid=child.pid)
         if types != child.pool.types or not child.station.known:
             child.station.known = True
@@ -231,17 +283,27 @@ class Floor:
             self._route.clear()
             every = {name: given for station in self._stations for name, given in station.pool.types.items()}
             self._contained = {name for name, given in every.items() if given.get("contain")}
+            child.station.contains = not self._contained.isdisjoint(types)
             self.types_changed(every)
+        if child.pool.boot_failures:  # after a failure they are started one by one
+            self.fill_pools()
+        return True
 
     def child_not_started(self, child: Child, why: str) -> None:
         self._boot_failed(child, f"child {child.key} could not be started: {why}", "")
 
-    def child_ended(self, child: Child, exit_: dict[str, Any]) -> None:
-        execution, child.execution = child.execution, None
+    def child_ended(self, child: Child, exit_: dict[str, Any], unread: list[Execution]) -> None:
+        self.deep.discard(child)
+        self._return(child, unread)
         prepared = self._keeper.after_death.pop(child.key, None)
-        if execution is not None:
-            self._died(child, execution, exit_, prepared)
-        elif not child.ready and not self.closing:
+        if child.lines:
+            for execution in child.lines:
+                if not execution.begun:  # it was read, and its answer can't be trusted
+                    self._begins(child, execution)
+                self._died(child, execution, exit_, prepared)
+                prepared = None
+            child.lines.clear()
+        elif child.boot_failed and not self.closing:
             self._boot_failed(child, f"child {child.key} ended while it started: {_exit_text(exit_)}", child.tail())
         elif not child.retiring and not self.closing:
             say(Event.CHILD_DIED, f"child {child.key} ended: {_exit_text(exit_)}", logging.WARNING, child=child.key)
@@ -302,19 +364,21 @@ class Floor:
         if limit is None:
             return
         for child in [child for s in self._stations for child in s.pool.children.values()]:
-            if child.ready and not child.retiring and child.pool.memory_bytes(child) > limit:
+            fresh = not child.served and child.execution is None  # another would be as big
+            if child.ready and not fresh and not child.retiring and child.pool.memory_bytes(child) > limit:
                 say(
                     Event.CHILD_RECYCLED,
                     f"child {child.key} uses more than {limit} bytes; another takes its place",
                     child=child.key,
                 )
+                self.take_back(child)
                 child.pool.retire(child)
                 self.fill_pools()
 
     def _child_of(self, execution: Execution) -> Child | None:
         for station in self._stations:
             child = station.pool.children.get(execution.child_key or "")
-            if child is not None and child.execution is execution:
+            if child is not None and execution in child.lines:
                 return child
         return None
 

@@ -56,7 +56,10 @@ class Loop:
     def unwatch(self, fd: int) -> None:
         if self._handlers.pop(fd, None) is not None:
             self._early.discard(fd)
-            self._epoll.unregister(fd)
+            try:
+                self._epoll.unregister(fd)
+            except OSError:  # it was closed already, and another thread may have a new one of the same number
+                pass
 
     def at(self, when: float, call: Callable[[], None]) -> Timer:
         timer = Timer(when, next(self._order), call)

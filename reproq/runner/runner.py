@@ -19,6 +19,7 @@ from setproctitle import setproctitle
 
 from reproq import __version__
 from reproq.config import Settings
+from reproq.executor import kernel
 from reproq.executor.pool import Pool
 from reproq.log import Event, bind, say
 from reproq.models.execution import Execution
@@ -36,6 +37,7 @@ from reproq.runner.leases import Leases
 from reproq.runner.loop import Loop
 
 _TICK_S = 0.25
+_DEEP_S = 0.002
 _KEPT_WAITING_S = 1.0
 EXIT_NO_CHILDREN = 70
 _MOST_UNSERVED = 20
@@ -83,6 +85,7 @@ class Runner:
 
     def run(self) -> int:
         bind(worker_id=self.name)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # tasks run with our uid: none may read our environment or memory
         stop = self.drain.asked
         self.loop.wake_on({signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGQUIT: stop})
         self.keeper.start()
@@ -108,6 +111,9 @@ class Runner:
                 if station.pool.idle:
                     self.floor.hand_out(station)
         patience = _TICK_S
+        if self.floor.deep:
+            self.floor.look_after_deep(now)
+            patience = _DEEP_S
         if self.drain.under_way:
             self.drain.turn()
         else:

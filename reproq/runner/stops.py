@@ -27,12 +27,14 @@ class Stops:
         leases: Leases,
         kill_grace_s: float,
         child_of: Callable[[Execution], Child | None],
+        take_back: Callable[[Child], list[Execution]],
     ) -> None:
         self._loop = loop
         self._keeper = keeper
         self._leases = leases
         self._grace_s = kill_grace_s
         self._child_of = child_of
+        self._take_back = take_back
 
     def watch(self, child: Child, execution: Execution) -> None:
         """Its time-out counts from the moment it was handed out. One timer a child, however many tasks it runs."""
@@ -47,7 +49,7 @@ class Stops:
             return
         execution.end = End.CANCELLED
         say(Event.TASK_CANCELLED, f"task {execution.id} is cancelled", task_id=execution.id)
-        child = self._child_of(execution)
+        child = self._alone(execution)
         if child is not None:  # else it waits for a child, and ends when its turn comes
             child.pool.tell(child, Orders.cancel(execution))
             self._kill(child, execution, self._grace_s, self._grace_s)
@@ -65,11 +67,18 @@ class Stops:
             task_id=execution.id,
             claim_no=execution.claim_no,
         )
-        child = self._child_of(execution)
+        child = self._alone(execution)
         if child is None:
             execution.over = True
         else:
             self._kill(child, execution, 0, _LOST_GRACE_S)
+
+    def _alone(self, execution: Execution) -> Child | None:
+        """Its child, with nothing waiting behind it; None: no child has begun it."""
+        child = self._child_of(execution)
+        if child is None or execution in self._take_back(child):
+            return None
+        return child
 
     def _rings(self, child: Child) -> None:
         child.alarm = None

@@ -142,6 +142,10 @@ class Queue:
         rows = self.rows("select detail from queues.task_events where task_id = %s order by id desc limit 1", task_id)
         return dict(rows[0]["detail"])
 
+    def waits_for_a_lock(self, conn: Connection) -> bool:
+        sql = "select count(*) from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+        return bool(self.value(sql, conn.info.backend_pid))
+
     def declare(self, task_type: str, **settings: object) -> None:
         """What a child reported of a type."""
         self.call(

@@ -256,6 +256,15 @@ class House:
         assert row
         return list(row[0])
 
+    def function(self, name: str, body: str) -> str:
+        """A database function (payload jsonb) returns jsonb that worker and app may run; answers its whole name."""
+        self.sql("create schema if not exists shop; grant usage on schema shop to worker_service_user, reproq_app")
+        head = f"create or replace function shop.{name}(payload jsonb) returns jsonb language plpgsql as $f$ "
+        self.sql(head + body + " $f$")
+        self.sql(f"grant execute on function shop.{name}(jsonb) to worker_service_user, reproq_app")
+        self.sql("select internal.allow_schema('shop')")
+        return f"shop.{name}"
+
     def known(self, task_type: str) -> None:
         """Wait until a worker has told the database what its children said of this type."""
         known = "select 1 from queues.task_types where task_type = %s"

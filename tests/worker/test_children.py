@@ -39,21 +39,29 @@ def grows(payload):
 @task("looks")
 def looks(payload):
     me = {"environ": dict(os.environ), "cwd": os.getcwd(), "path": sys.path,
-          "cmdline": open("/proc/self/cmdline").read(), "fds": sorted(os.listdir("/proc/self/fd"))}
-    me["parents"] = readable = []
-    pid = os.getppid()
-    while pid > 1:
-        for name in ("environ", "mem", "maps"):
-            try:
-                with open(f"/proc/{pid}/{name}", "rb") as file:
-                    file.read(1)
-                readable.append(f"{name} of {pid}")
-            except OSError:
-                pass
-        pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
-        if payload.get("runner") in (pid, None):
-            break
+          "cmdline": open("/proc/self/cmdline").read().replace("\\0", " "), "fds": sorted(map(int, os.listdir("/proc/self/fd")))}
     return me
+
+def without_capabilities():
+    import ctypes
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    if ctypes.CDLL(None, use_errno=True).capset(header, (ctypes.c_uint32 * 6)()):
+        raise OSError(ctypes.get_errno())
+
+@task("spies")
+def spies(payload):
+    # As any process of this uid could, root's privileges aside.
+    without_capabilities()
+    seen = []
+    for pid in payload["pids"]:
+        for name in ("environ", "mem", "fd/0"):
+            path = f"/proc/{pid}/{name}"
+            try:
+                os.close(os.open(path, os.O_RDONLY))
+                seen.append(path)
+            except PermissionError:
+                pass
+    return seen
 """
 
 
@@ -149,22 +157,39 @@ def test_a_child_that_grows_too_big_in_the_middle_of_a_task_finishes_it(house: H
     wait_until(lambda: len(worker.children()) == 1, "one child again")
 
 
+def test_a_limit_below_what_a_fresh_child_needs_doesnt_keep_tasks_from_running(house: House) -> None:
+    worker = house.worker("--max-memory", "1MiB").ready()
+    rows = house.finals(house.enqueue_many("pid", [{}] * 4))
+    assert {row["attempt_count"] for row in rows} == {1}
+    assert len(worker.events("child_recycled")) <= 4
+
+
 def test_environment_command_line_and_descriptors_of_a_child_hold_no_secret_and_no_payload(house: House) -> None:
     dsn = house.database.worker_dsn
     password = dsn.split(":")[2].split("@")[0]
     secrets = {"RESEND_API_KEY": "canary-resend", "PGPASSWORD": "canary-pg", "ANOTHER_URL": dsn}
     worker = house.worker("--database-url", dsn, USER_SETTING="kept", **secrets)
-    me = house.final(house.enqueue("looks", {"secret": "canary-payload", "runner": worker.pid}))["result_json"]
+    me = house.final(house.enqueue("looks", {"secret": "canary-payload"}))["result_json"]
     text = repr((me["environ"], me["cmdline"]))
     assert password not in text
     assert "canary" not in text
     assert me["environ"]["USER_SETTING"] == "kept"
-    assert me["fds"][:3] == ["0", "1", "2"]
+    assert me["fds"][:3] == [0, 1, 2]
     assert len(me["fds"]) <= 7, me["fds"]  # the protocol and the log, and the one that lists them
     for process in worker.family():
         seen = process.file("cmdline") + process.file("environ") * (process.pid in [c.pid for c in worker.children()])
         assert b"canary-payload" not in seen
         assert password.encode() not in seen
+
+
+def test_a_task_cant_look_into_the_worker_the_guard_or_a_system_child(house: House) -> None:
+    worker = house.worker("--system-processes", "1", "--log-level", "debug").ready()
+    worker.wait_event("child_ready", count=2)
+    pids = {event["child"].split("-")[0]: event["child_pid"] for event in worker.events("child_ready")}
+    others = {"runner": worker.pid, "guard": worker.guard().pid, "system child": pids["system"]}
+    row = house.final(house.enqueue("spies", {"pids": list(others.values())}, max_attempts=1))
+    assert row["status"] == "SUCCESSFUL", row["last_error"]
+    assert row["result_json"] == [], others
 
 
 def test_a_child_finds_the_working_directory_and_the_python_path_of_the_worker(house: House) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.worker.harness import House, wait_until
 
@@ -28,11 +27,10 @@ def test_until_empty_with_nothing_to_do_ends_too(house: House) -> None:
 
 def test_a_worker_without_an_app_leaves_every_type_alone_but_the_built_in_ones(house: House) -> None:
     task_id = house.enqueue("ok", priority=9)
-    built_in = house.one(
-        "select queues.enqueue('db_function', %s)", Jsonb({"db_function": "comms.no_such_function"})
-    )
+    function = house.function("greet", """begin return '{"success": true, "payload": "hello"}'; end""")
+    built_in = house.enqueue("db_function", {"db_function": function})
     house.worker("--system-processes", "1").ready()
-    assert house.final(built_in)["failure_kind"] == "no_handler_registered"
+    assert house.final(built_in)["result_json"] == "hello"
     house.asleep()
     assert (house.row(task_id)["status"], house.row(task_id)["claim_no"]) == ("PENDING", 0)
 
@@ -114,6 +112,17 @@ def test_an_app_that_can_be_imported_again_after_two_failures_is_served(house: H
     assert house.final(task_id)["attempt_count"] == 1
     assert len(worker.events("child_boot_failed")) == 1
     assert worker.stop() == 0
+
+
+def test_children_that_fail_to_start_at_first_are_all_there_in_the_end(house: House) -> None:
+    house.app(
+        "n = len(os.listdir(HERE + '/boots'))\nopen(f'{HERE}/boots/{os.getpid()}', 'w').close()\n"
+        "if n < 3: raise OSError('not yet')\n" + APP
+    )
+    (house.folder / "boots").mkdir()
+    worker = house.worker("--processes", "3").ready()
+    house.final(house.enqueue("ok"))
+    wait_until(lambda: len(worker.children()) == 3, lambda: f"three children, not {worker.children()}")
 
 
 def test_an_app_that_breaks_while_the_worker_runs_doesnt_end_it(house: House) -> None:

@@ -1,18 +1,18 @@
 -- The arguments that every way of enqueuing shares. One clear error each, before anything is written.
 create or replace function internal.check_enqueue(
     task_type text, queue_name text, scheduled_at timestamptz, priority integer, max_attempts integer,
-    unique_among text, timeout interval, after bigint[]) returns void
+    unique_among text, timeout interval, after bigint[], idempotency_key text, limit_key text) returns void
     language plpgsql immutable
     set search_path = pg_catalog, pg_temp as $$
 begin
     if task_type is null or task_type !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}$' then
         raise exception using errcode = 'RQ001',
-            message = format('bad task type %s', coalesce(quote_literal(left(task_type, 60)), '(null)')),
+            message = format('bad task type %s', coalesce(quote_literal(regexp_replace(left(task_type, 60), '[[:cntrl:]]', '?', 'g')), '(null)')),
             hint = 'A type is 1 to 200 letters, digits, "_", ".", ":", "-", and starts with a letter or digit.';
     end if;
     if queue_name is null or queue_name !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}$' then
         raise exception using errcode = 'RQ001',
-            message = format('bad queue name %s', coalesce(quote_literal(left(queue_name, 60)), '(null)')),
+            message = format('bad queue name %s', coalesce(quote_literal(regexp_replace(left(queue_name, 60), '[[:cntrl:]]', '?', 'g')), '(null)')),
             hint = 'A queue name is 1 to 100 letters, digits, "_", ".", ":", "-", and starts with a letter or digit.';
     end if;
     if priority is null or priority not between -1000000 and 1000000 then
@@ -32,9 +32,15 @@ begin
         raise exception using errcode = 'RQ003', message = format('unique_among %s is unknown', quote_literal(left(unique_among, 60))),
             hint = 'It is ''active'' (pending, retrying or running) or ''waiting'' (pending or retrying).';
     end if;
-    if timeout <= interval '0' or timeout > interval '366 days' then
+    if extract(epoch from timeout) <= 0 or extract(epoch from timeout) > 366 * 86400 then
         raise exception using errcode = 'RQ003', message = format('timeout %s is out of range', timeout),
             hint = 'It is longer than nothing and at most 366 days.';
+    end if;
+    if length(idempotency_key) not between 1 and 500 or length(limit_key) not between 1 and 500 then
+        raise exception using errcode = 'RQ003',
+            message = format('%s has %s characters', case when length(idempotency_key) between 1 and 500 then 'limit_key' else 'idempotency_key' end,
+                             case when length(idempotency_key) between 1 and 500 then length(limit_key) else length(idempotency_key) end),
+            hint = 'A key has 1 to 500; leave it out for none.';
     end if;
     if cardinality(after) > 0 then
         raise exception using errcode = 'RQ003', message = 'dependencies (after) are not part of this version of the schema',

@@ -15,6 +15,10 @@ begin
             message = format('%s idempotency keys for %s payloads', cardinality(idempotency_keys), cardinality(payloads)),
             hint = 'Pass one key (or null) for each payload.';
     end if;
+    if exists (select from unnest(idempotency_keys) k where length(k) not between 1 and 500) then
+        raise exception using errcode = 'RQ003', message = 'an idempotency key is empty or longer than 500 characters',
+            hint = 'A key has 1 to 500 characters; pass null for none. Nothing of this call was stored.';
+    end if;
     select min(p.n) into bad
     from unnest(payloads) with ordinality as p(payload, n), queues.settings s
     where case when p.payload is null or jsonb_typeof(p.payload) <> 'object' then true

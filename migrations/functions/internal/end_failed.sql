@@ -11,7 +11,8 @@ declare
     retries boolean := task.attempt_count < task.max_attempts and task.deleted_at is null
         and not coalesce((problem ->> 'final')::boolean, false)
         and kind not in ('validation', 'no_handler_registered');
-    delay interval := coalesce((problem ->> 'retry_in_s')::double precision * interval '1 second',
+    delay interval := coalesce(case when problem ->> 'retry_in_s' is not null then
+                                   least((problem ->> 'retry_in_s')::double precision, 366 * 86400) end * interval '1 second',
                                internal.retry_delay(task.task_type, task.attempt_count));
     detail jsonb := coalesce(problem -> 'detail', '{}') || jsonb_build_object(
         'kind', kind, 'error', left(problem ->> 'error', 500),

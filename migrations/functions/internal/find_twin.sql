@@ -5,6 +5,7 @@ create or replace function internal.find_twin(hash text, unique_among text, sche
 #variable_conflict use_variable
 declare
     twin bigint;
+    earlier record;
 begin
     if unique_among = 'active' then
         select t.id into twin from queues.task_runs t
@@ -17,6 +18,10 @@ begin
       and t.status in ('PENDING', 'RETRYING') and t.deleted_at is null
     for update;
     update queues.task_runs t set run_after = scheduled_at, updated_at = clock_timestamp()
-    where t.id = twin and t.run_after > scheduled_at;
+    where t.id = twin and t.run_after > scheduled_at
+    returning t.queue_name, t.task_type into earlier;
+    if found and scheduled_at <= now() then
+        perform internal.wake_sleepers(earlier.queue_name, earlier.task_type);
+    end if;
     return twin;
 end $$;

@@ -18,8 +18,8 @@ begin
         continue when task.id is null or task.leased_until is null or task.status <> 'RUNNING';
         if problem ->> 'snooze_s' is not null then
             perform internal.put_back(
-                task, now() + (problem ->> 'snooze_s')::double precision * interval '1 second',
-                jsonb_build_object('reason', 'snoozed', 'snooze_s', problem -> 'snooze_s'));
+                task, now() + greatest(0, least((problem ->> 'snooze_s')::double precision, 366 * 86400)) * interval '1 second',
+                jsonb_build_object('reason', 'snoozed', 'snooze_s', problem -> 'snooze_s'), true);
         else
             perform internal.end_failed(task, problem, now(), true);
         end if;

@@ -1,5 +1,6 @@
 -- A DBFunctionResult -> an outcome for queues.finish; keep = whether the function's writes stay.
--- success, and a validation failure, commit; error, NULL and anything malformed roll back.
+-- success, and a validation failure, commit; error, NULL and anything malformed roll back. An error may say when to retry
+-- (retry_in_s), or that it is no use (final).
 create or replace function internal.outcome_of(envelope jsonb) returns jsonb
     language plpgsql stable
     set search_path = pg_catalog, pg_temp as $$
@@ -7,10 +8,13 @@ declare
     error text := nullif(envelope ->> 'error', '');
     invalid text := nullif(envelope ->> 'validation_failure_message', '');
     ok boolean := case when jsonb_typeof(envelope -> 'success') = 'boolean' then (envelope ->> 'success')::boolean end;
+    retry_in numeric := case when jsonb_typeof(envelope -> 'retry_in_s') = 'number' then (envelope ->> 'retry_in_s')::numeric end;
     fault text := internal.payload_fault(envelope, 16777216, 64, 1000);
 begin
     if ok is null or (ok and (error is not null or invalid is not null))
-       or (not ok and error is null and invalid is null) or (error is not null and invalid is not null) or fault is not null then
+       or (not ok and error is null and invalid is null) or (error is not null and invalid is not null) or fault is not null
+       or (coalesce(envelope -> 'retry_in_s', 'null') <> 'null' and (retry_in is null or retry_in not between 0 and 366 * 86400))
+       or coalesce(jsonb_typeof(envelope -> 'final'), 'null') not in ('boolean', 'null') then
         return jsonb_build_object('success', false, 'kind', 'bad_envelope', 'keep', false,
             'error', 'the function must return {"success": true, …} or one of "error" and "validation_failure_message"'
                      || coalesce(': it ' || fault, ''));
@@ -19,5 +23,6 @@ begin
     elsif invalid is not null then
         return jsonb_build_object('success', false, 'keep', true, 'kind', 'validation', 'error', invalid);
     end if;
-    return jsonb_build_object('success', false, 'keep', false, 'kind', 'raised', 'error', error);
+    return jsonb_strip_nulls(jsonb_build_object('success', false, 'keep', false, 'kind', 'raised', 'error', error,
+                                                'retry_in_s', retry_in, 'final', envelope -> 'final'));
 end $$;

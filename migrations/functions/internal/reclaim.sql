@@ -21,7 +21,7 @@ begin
             perform internal.add_event('lease_expired', task.id, task.claim_no, task.attempt_count, task.worker_id,
                                        '{"status": "CANCELLED"}');
         elsif task.attempt_count = task.max_attempts and task.started_at is null and task.deleted_at is null then
-            perform internal.put_back(task, task.run_after, '{"reason": "lease expired before it began"}');
+            perform internal.put_back(task, task.run_after, '{"reason": "lease expired before it began"}', false);
         else
             perform internal.end_failed(
                 task, jsonb_build_object('kind', 'lease_expired', 'error', format(

@@ -6,11 +6,12 @@ create or replace function internal.retry_delay(task_type text, attempt_count in
 declare
     base interval;
     cap interval;
-    raw interval;
+    raw_s double precision;  -- as a number: an interval would overflow
 begin
     select t.backoff_base, t.backoff_cap into base, cap
     from queues.task_types t where t.task_type = retry_delay.task_type;
     cap := coalesce(cap, interval '5 minutes');
-    raw := least(cap, coalesce(base, interval '1 second') * power(2, least(greatest(attempt_count, 1) - 1, 30)));
-    return raw + raw * (random() / 2);
+    raw_s := least(extract(epoch from cap), extract(epoch from coalesce(base, interval '1 second'))
+                   * power(2::double precision, least(greatest(attempt_count, 1) - 1, 60)));
+    return raw_s * (1 + random() / 2) * interval '1 second';
 end $$;

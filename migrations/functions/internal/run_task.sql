@@ -19,14 +19,16 @@ begin
         if outcome -> 'keep' = 'false' then
             raise exception using errcode = 'RQ008';
         end if;
-    exception
-        when sqlstate 'RQ008' then null;
-        when sqlstate 'RQ005' then
-            outcome := jsonb_build_object('success', false, 'kind', 'no_handler_registered', 'error', sqlerrm);
-        when others then
-            get stacked diagnostics sql_state = returned_sqlstate, message = message_text, context = pg_exception_context;
+    exception when others then
+        get stacked diagnostics sql_state = returned_sqlstate, message = message_text, context = pg_exception_context;
+        if outcome is not null then
+            null;  -- ours: the function has answered, and its writes are gone now
+        elsif sql_state = 'RQ005' and internal.resolve_function(payload ->> 'db_function') is null then
+            outcome := jsonb_build_object('success', false, 'kind', 'no_handler_registered', 'error', message);
+        else
             outcome := jsonb_build_object('success', false, 'kind', 'raised', 'error', message,
                 'error_json', jsonb_build_object('sqlstate', sql_state, 'context', left(context, 2000)));
+        end if;
     end;
     select f.answer into answer
     from queues.finish(run_task.worker_id, jsonb_build_array(outcome || jsonb_build_object(

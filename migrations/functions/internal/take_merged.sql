@@ -1,6 +1,8 @@
 -- Claims up to `wanted` rows of several lanes of one priority, oldest first across them. A few rows of each of the oldest
 -- lanes are looked at; what lies beyond the last row seen of a lane, or beyond the start of a lane not looked at, can't be
 -- ordered yet and is left. So an answer may be short without the lanes being empty: every lane comes back with its true head.
+-- Rows are locked by key only and judged on the locked copy: a qualification that implied the claim index's predicate made
+-- the planner walk all of that index where statistics call it empty (105 ms for a claim of 100 among 12,000, instead of 1).
 create or replace function internal.take_merged(
     worker_id text, lease interval, candidates internal.lane[], wanted integer,
     out rows internal.claimed[], out lanes internal.lane[])
@@ -37,10 +39,9 @@ begin
         where not exists (select from horizon b where (s.run_after, s.id) > (b.run_after, b.id))
         order by s.run_after, s.id limit wanted
     ), locked as materialized (
-        select t.id from queues.task_runs t
-        where t.id in (select p.id from picked p)
-          and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
-        for update skip locked
+        select t.id, t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null and t.run_after <= now() as free
+        from picked p join queues.task_runs t on t.id = p.id
+        for update of t skip locked
     ), taken as (
         update queues.task_runs t
         set status = 'RUNNING', worker_id = take_merged.worker_id, claim_no = t.claim_no + 1,
@@ -48,7 +49,7 @@ begin
             leased_until = clock_timestamp()
                 + greatest(take_merged.lease, (select y.lease from queues.task_types y where y.task_type = t.task_type)),
             claimed_at = clock_timestamp(), started_at = null, updated_at = clock_timestamp()
-        from locked p where t.id = p.id
+        from locked p where t.id = p.id and p.free
         returning t.id, t.claim_no, t.task_type, t.queue_name, t.payload_json, t.attempt_count, t.max_attempts,
                   t.timeout_s, t.idempotency_key, t.priority, t.run_after, t.created_at, t.trace
     ), heads as (

@@ -4,7 +4,9 @@
 -- last one of this worker ended: `hints`, in the worker's memory, hold the start of each lane (queue, type, priority). Once
 -- a second, after a notification (hints null), and when a claim comes back short, it looks from the head: so urgent, newly
 -- due and late-committed rows are overlooked for a second at most. A look that takes over 50 ms stretches its period to 20
--- times its length, 10 s at most: an old snapshot must not turn the worker into a scanner.
+-- times its length, 10 s at most: an old snapshot must not turn the worker into a scanner. Expired leases are reclaimed once
+-- a second on a clock of their own: a claim that is always a little short looks anew each time, and would never be due.
+-- Hints belong to a scope (queues, prefixes, what the pools serve); those of another one are not used.
 --
 -- `pools` tells what the worker's pools have free: [{"free": 2, "types": [...]}, {"free": 1, "prefixes": [...]}, {"free": 8}].
 -- `next_hints` stands on the last row of an answer; an empty answer has none.
@@ -21,39 +23,43 @@ create or replace function queues.claim(
     set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_variable
 declare
-    free integer[] := coalesce(
-        (select array_agg((p.pool ->> 'free')::integer order by p.n)
-         from jsonb_array_elements(pools) with ordinality as p(pool, n)), array[max_tasks]);
-    wanted integer := least(max_tasks, (select sum(greatest(f, 0)) from unnest(free) f));
+    free integer[];
+    wanted integer;
+    scope bigint := hashtextextended(jsonb_build_array(queues, prefixes, (
+        select jsonb_agg(p.pool - 'free' order by p.n)
+        from jsonb_array_elements(case when jsonb_typeof(pools) = 'array' then pools end) with ordinality as p(pool, n)
+        where jsonb_typeof(p.pool) = 'object'))::text, 0);
     lanes internal.lane[];
-    last_queue text := hints ->> 'queue';
-    looked_at timestamptz := (hints ->> 'at')::timestamptz;
-    took interval := coalesce((hints ->> 'took_ms')::double precision, 0) * interval '1 millisecond';
-    looked boolean := false;
+    last_queue text;
+    looked_at timestamptz;
+    took interval;
+    reclaimed_at timestamptz;
+    looked boolean;
     rows internal.claimed[] := '{}';
     turn record;
 begin
     perform internal.check_claim(worker_id, lease, max_tasks);
     perform internal.durable_commit();
-    if wanted <= 0 then  -- a worker with no child free: expired leases must not wait for it
+    free := internal.free_of(pools, max_tasks);
+    wanted := least(max_tasks, coalesce((select sum(greatest(f, 0)) from unnest(free) f), 0));
+    select h.* into looked_at, took, reclaimed_at, last_queue, lanes from internal.read_hints(hints, scope) h;
+    if reclaimed_at is null or clock_timestamp() >= reclaimed_at + interval '1 s' then
+        reclaimed_at := clock_timestamp();
         perform internal.reclaim();
+    end if;
+    if wanted <= 0 then  -- a worker with no child free: it came for the expired leases
         return;
     end if;
-    if looked_at is null
-       or clock_timestamp() >= looked_at + (case when took > interval '50 ms' then least(took * 20, interval '10 s')
-                                                 else interval '1 s' end) then
-        perform internal.reclaim();
-        looked := true;
-    else
-        lanes := array(
-            select row((l ->> 0)::integer, l ->> 1, l ->> 2, (l ->> 3)::integer, (l ->> 4)::timestamptz, (l ->> 5)::bigint)::internal.lane
-            from jsonb_array_elements(hints -> 'lanes') l);
-    end if;
+    looked := looked_at is null or clock_timestamp() >= looked_at + (
+        case when took > interval '50 ms' then least(took * 20, interval '10 s') else interval '1 s' end);
     loop
         if looked then
             looked_at := clock_timestamp();
             lanes := internal.look(queues, prefixes, pools);
             took := clock_timestamp() - looked_at;
+            if last_queue is null then  -- who carries no hints (an alarm, another language) must not always begin with the first
+                select l.queue_name into last_queue from unnest(lanes) l group by l.queue_name order by random() limit 1;
+            end if;
         end if;
         select * into turn
         from internal.take_turns(worker_id, lease, wanted - cardinality(rows), lanes, free, last_queue);
@@ -72,7 +78,8 @@ begin
     select r.id, r.claim_no, r.task_type, r.queue_name, r.payload_json, r.attempt_count, r.max_attempts, r.timeout_s,
            r.idempotency_key, r.priority, r.run_after, r.created_at, r.trace,
            case when n = cardinality(rows) then jsonb_build_object(
-               'at', looked_at, 'took_ms', extract(epoch from took) * 1000, 'queue', last_queue, 'lanes', coalesce(
+               'at', looked_at, 'took_ms', extract(epoch from took) * 1000, 'reclaimed', reclaimed_at, 'scope', scope,
+               'queue', last_queue, 'lanes', coalesce(
                    (select jsonb_agg(jsonb_build_array(l.pool, l.queue_name, l.task_type, l.priority, l.run_after, l.id))
                     from unnest(lanes) l), '[]')) end
     from unnest(rows) with ordinality as r(

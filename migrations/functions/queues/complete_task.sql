@@ -2,7 +2,13 @@
 create or replace function queues.complete_task(id bigint, worker_id text, claim_no bigint, result jsonb default null) returns text
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp as $$
+declare
+    fault text := internal.payload_fault(complete_task.result, 16777216, 64, 1000);
 begin
-    return (select f.answer from queues.finish(complete_task.worker_id, jsonb_build_array(jsonb_build_object(
-        'id', complete_task.id, 'claim_no', complete_task.claim_no, 'success', true, 'result', complete_task.result))) f);
+    if fault is not null then
+        raise exception using errcode = 'RQ002', message = 'result ' || fault,
+            hint = 'Store large data elsewhere and return a reference; long numbers travel as strings. The task is still yours.';
+    end if;
+    return coalesce((select f.answer from queues.finish(complete_task.worker_id, jsonb_build_array(jsonb_build_object(
+        'id', complete_task.id, 'claim_no', complete_task.claim_no, 'success', true, 'result', complete_task.result))) f), 'lost');
 end $$;

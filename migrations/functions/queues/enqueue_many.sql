@@ -9,18 +9,24 @@ create or replace function queues.enqueue_many(
 #variable_conflict use_variable
 declare
     ids bigint[];
+    item record;
     attempts integer := coalesce(
         max_attempts, (select t.max_attempts from queues.task_types t where t.task_type = enqueue_many.task_type), 3);
 begin
-    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after);
+    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
+                                   null, limit_key);
     perform internal.check_payloads(task_type, payloads, idempotency_keys);
     if idempotency_keys is not null or unique_among is not null then
-        select array_agg((internal.enqueue_row(
-                   task_type, p.payload, scheduled_at, queue_name, priority, p.idempotency_key, max_attempts,
-                   unique_among, timeout, limit_key, false, trace)).id order by p.n) into ids
-        from (select * from unnest(payloads, idempotency_keys) with ordinality as u(payload, idempotency_key, n)
-              order by u.idempotency_key, u.n) p;  -- two callers with the same keys meet in the same order: no deadlock
-        return coalesce(ids, '{}');
+        ids := array_fill(null::bigint, array[cardinality(payloads)]);
+        for item in
+            select u.payload, u.idempotency_key, u.n
+            from unnest(payloads, idempotency_keys) with ordinality as u(payload, idempotency_key, n)
+            order by u.idempotency_key, u.payload, u.n  -- callers with the same keys meet in the same order: no deadlock
+        loop
+            ids[item.n] := (internal.enqueue_row(task_type, item.payload, scheduled_at, queue_name, priority, item.idempotency_key,
+                                                 max_attempts, unique_among, timeout, limit_key, false, trace)).id;
+        end loop;
+        return ids;
     end if;
     with added as (
         insert into queues.task_runs as t (

@@ -9,7 +9,8 @@ create or replace function queues.enqueue_once(
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
-    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after);
+    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
+                                   idempotency_key, limit_key);
     perform internal.check_payload(payload);
     perform internal.check_named_functions(task_type, payload);
     select r.id, r.is_new, r.same_spec into id, is_new, same_spec

@@ -4,7 +4,7 @@ create or replace function queues.fail_task(
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
-    return (select f.answer from queues.finish(fail_task.worker_id, jsonb_build_array(jsonb_build_object(
+    return coalesce((select f.answer from queues.finish(fail_task.worker_id, jsonb_build_array(jsonb_build_object(
         'id', fail_task.id, 'claim_no', fail_task.claim_no, 'success', false, 'kind', 'raised',
-        'error', fail_task.error, 'final', not fail_task.retry))) f);
+        'error', fail_task.error, 'final', not fail_task.retry))) f), 'lost');
 end $$;

@@ -45,7 +45,7 @@ begin
     select o.id, o.claim_no, 'lost' from outcome o
     where (o.id, o.claim_no) not in (select h.id, h.claim_no from held h);
 
-    if jsonb_path_exists(finish.outcomes, '$[*] ? (@.success == false)') then
+    if jsonb_path_exists(finish.outcomes, '$[*] ? (!(@.success == true) || (@.success == true) is unknown)') then
         perform internal.finish_failed(finish.worker_id, finish.outcomes);
     end if;
 end $$;

@@ -37,7 +37,7 @@ begin
             answer := 'kept';
         else
             perform internal.put_back(task, task.run_after, case when begun then
-                '{"give_backs": 1, "started": true, "reason": "its worker was stopped"}'::jsonb end);
+                '{"give_backs": 1, "started": true, "reason": "its worker was stopped"}'::jsonb end, false);
             answer := 'kept';
         end if;
         return next;

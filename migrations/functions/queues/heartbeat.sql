@@ -1,5 +1,6 @@
 -- Extends leases. Never waits: a row that somebody has locked is `busy`, neither extended nor lost. A cancelled task keeps
 -- its lease too, until its worker confirms that it has stopped. `started` says which of them have begun.
+-- Rows are found by key and fence only, the lease is tested on the locked copy (see finish).
 create or replace function queues.heartbeat(
     worker_id text, ids bigint[], claim_nos bigint[], lease interval, started boolean[] default null)
     returns table (id bigint, claim_no bigint, answer text)
@@ -17,9 +18,8 @@ begin
         from unnest(heartbeat.ids, heartbeat.claim_nos, heartbeat.started) as a(id, claim_no, started)
         where a.id is not null and a.claim_no is not null
     ), locked as materialized (
-        select t.id, t.claim_no, t.status, t.task_type, a.started
+        select t.id, t.claim_no, t.status, t.task_type, t.leased_until is not null as leased, a.started
         from asked a join queues.task_runs t on t.id = a.id and t.claim_no = a.claim_no and t.worker_id = heartbeat.worker_id
-        where t.leased_until is not null
         order by t.id for update of t skip locked
     ), kept as (
         update queues.task_runs t
@@ -27,14 +27,14 @@ begin
                 heartbeat.lease, (select y.lease from queues.task_types y where y.task_type = l.task_type)),
             started_at = coalesce(t.started_at, case when l.started then clock_timestamp() end),
             updated_at = clock_timestamp()
-        from locked l where t.id = l.id
+        from locked l where t.id = l.id and l.leased
     )
-    select l.id, l.claim_no, case l.status when 'RUNNING' then 'kept' else 'cancelled' end from locked l
+    select l.id, l.claim_no, case when not l.leased then 'lost' when l.status = 'RUNNING' then 'kept' else 'cancelled' end
+    from locked l
     union all
     select a.id, a.claim_no,
-           case when exists (select from queues.task_runs t
-                             where t.id = a.id and t.claim_no = a.claim_no and t.worker_id = heartbeat.worker_id
-                               and t.leased_until is not null) then 'busy'
+           case when (select t.leased_until is not null from queues.task_runs t
+                      where t.id = a.id and t.claim_no = a.claim_no and t.worker_id = heartbeat.worker_id) then 'busy'
                 else 'lost' end
     from asked a where (a.id, a.claim_no) not in (select l.id, l.claim_no from locked l);
 end $$;

@@ -17,7 +17,7 @@ begin
         order by t.id for update skip locked
     loop
         if task.status = 'RUNNING' then
-            perform internal.put_back(task, task.run_after, null);
+            perform internal.put_back(task, task.run_after, null, false);
         else
             update queues.task_runs t set leased_until = null, updated_at = clock_timestamp() where t.id = task.id;
         end if;

@@ -1,5 +1,6 @@
 -- Commits that these executions begin. A row on its last attempt needs it before a child sees its line: an expired last
--- attempt that never started goes back uncounted.
+-- attempt that never started goes back uncounted. Rows are found by key and fence only, the lease is tested on the locked
+-- copy (see finish).
 create or replace function queues.start(worker_id text, ids bigint[], claim_nos bigint[])
     returns table (id bigint, claim_no bigint, answer text)
     language plpgsql volatile security definer
@@ -13,16 +14,16 @@ begin
         select a.id, a.claim_no from unnest(start.ids, start.claim_nos) as a(id, claim_no)
         where a.id is not null and a.claim_no is not null
     ), held as materialized (
-        select t.id, t.claim_no, t.status
+        select t.id, t.claim_no, t.status, t.leased_until is not null as leased
         from asked a join queues.task_runs t on t.id = a.id and t.claim_no = a.claim_no and t.worker_id = start.worker_id
-        where t.leased_until is not null
         order by t.id for update of t
     ), written as (
         update queues.task_runs t
         set started_at = coalesce(t.started_at, clock_timestamp()), updated_at = clock_timestamp()
-        from held h where t.id = h.id and h.status = 'RUNNING'
+        from held h where t.id = h.id and h.leased and h.status = 'RUNNING'
     )
-    select h.id, h.claim_no, case h.status when 'RUNNING' then 'kept' else 'cancelled' end from held h
+    select h.id, h.claim_no, case when not h.leased then 'lost' when h.status = 'RUNNING' then 'kept' else 'cancelled' end
+    from held h
     union all
     select a.id, a.claim_no, 'lost' from asked a where (a.id, a.claim_no) not in (select h.id, h.claim_no from held h);
 end $$;

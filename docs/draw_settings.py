@@ -1,0 +1,89 @@
+"""Draws the table of docs/configuration.md from reproq/config/options.py: python docs/draw_settings.py"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from reproq.config import Settings, plain  # noqa: E402  (the checkout's own, wherever we are started)
+from reproq.config.options import OPTIONS, Option  # noqa: E402
+
+PAGE = ROOT / "docs/configuration.md"
+BEGIN = "<!-- settings: drawn by draw_settings.py -->\n"
+END = "<!-- end -->\n"
+
+# Defaults that depend on the host or on another setting, or that a number wouldn't explain.
+_DEFAULTS = {
+    "embedded_dir": "`~/.local/share/reproq/embedded`",
+    "queues": "every queue",
+    "prefixes": "every type",
+    "app": "none: built-in types only",
+    "processes": "cores",
+    "worker_id": "host name",
+    "heartbeat_s": "10s, at most lease / 3",
+    "worker_timeout_s": "3 leases",
+}
+_MEANINGS = {
+    "database_url": "PostgreSQL's address. The own variable wins over `DATABASE_URL`",
+    "embedded": "run an own PostgreSQL in a folder",
+    "embedded_dir": "its folder; the data survives restarts. As a flag it means `--embedded` too",
+    "queues": "serve these queues, by turns",
+    "prefixes": "serve types that start with one of these. `_` and `%` are plain characters",
+    "app": "modules with `@task` functions, as you would import them",
+    "processes": "child processes for them, one task at a time each",
+    "recycle": "replace a child after so many tasks; 1 = a fresh process for each, 0 = never",
+    "max_memory": "replace a child that has grown beyond this, between two tasks; 0 = never",
+    "lease_s": "how long a claim holds without a heartbeat. A dead worker's tasks come back after it",
+    "heartbeat_s": "how often claims are renewed. Three must fit into a lease",
+    "poll_interval_s": "how often an idle worker looks for work that nobody woke it for",
+    "drain_timeout_s": "how long running tasks may go on after `SIGTERM`",
+    "kill_grace_s": "between `SIGTERM` and `SIGKILL` for a task that must stop",
+    "system_processes": "child processes for `db_function`; 0 = none: keep such tasks out of its queues",
+    "worker_id": "the name part of the worker's id. Pid and a random part are always added",
+    "worker_timeout_s": "when a silent worker counts as dead; not below the lease. No task depends on it",
+    "until_empty": "end with status 0 when nothing is leased, waits for a retry, or is due",
+    "no_migrate": "never change the schema; refuse to start when it is missing or old",
+    "migrate_url": "a login that may migrate, if the worker's own may not",
+    "role_prefix": "prefix of the server's roles, for independent installations on one server",
+    "child_env": "hand these variables to children although they are the worker's own",
+    "strict_env": "children get only `PATH`, `HOME`, `LANG` and the like, and what `child_env` names",
+    "leave_unknown": "leave tasks without a handler alone, for rolling deploys",
+    "max_envelope": "longest answer of a child",
+    "log_payloads": "allow payloads and results in log fields",
+    "log_level": "`debug`, `info`, `warning`, `error`",
+}
+
+
+def default_of(option: Option) -> str:
+    if option.field in _DEFAULTS:
+        return _DEFAULTS[option.field]
+    value = getattr(Settings, option.field)
+    if isinstance(value, bool) or value in (None, (), ""):
+        return "no" if value is False else "none"
+    if option.field in ("max_memory", "max_envelope"):
+        return f"{value // 2**30}GiB" if value % 2**30 == 0 else f"{value // 2**20}MiB"
+    return plain(value) if option.field.endswith("_s") else str(value)
+
+
+def table() -> str:
+    lines = ["| flag | variable | key in the file | default | meaning |", "|---|---|---|---|---|"]
+    for option in OPTIONS:
+        variables = ", ".join(f"`{name}`" for name in option.variables) or "–"
+        key = f"`{option.key}`" if option.key else "–"
+        cells = (f"`{option.flag}`", variables, key, default_of(option), _MEANINGS[option.field])
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def drawn(page: str) -> str:
+    """The page with the table of today."""
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}{table()}{END}{tail}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(drawn(PAGE.read_text("utf-8")), "utf-8")

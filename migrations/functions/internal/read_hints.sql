@@ -1,0 +1,35 @@
+-- The hints of a worker's last claim, taken apart. Those of another scope know nothing of this one: only whose turn it is.
+create or replace function internal.read_hints(
+    hints jsonb, scope bigint,
+    out looked_at timestamptz, out took interval, out reclaimed_at timestamptz, out last_queue text, out lanes internal.lane[])
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+    known boolean;
+begin
+    took := interval '0';
+    if hints is null then
+        return;
+    end if;
+    begin
+        last_queue := hints ->> 'queue';
+        looked_at := (hints ->> 'at')::timestamptz;
+        reclaimed_at := (hints ->> 'reclaimed')::timestamptz;
+        took := coalesce((hints ->> 'took_ms')::double precision, 0) * interval '1 millisecond';
+        lanes := array(
+            select row((l ->> 0)::integer, l ->> 1, l ->> 2, (l ->> 3)::integer, (l ->> 4)::timestamptz, (l ->> 5)::bigint)::internal.lane
+            from jsonb_array_elements(hints -> 'lanes') l);
+        known := coalesce((hints ->> 'scope')::bigint = scope, false);
+    exception when data_exception then
+        known := null;
+    end;
+    if known is null or jsonb_typeof(hints) <> 'object' then
+        raise exception using errcode = 'RQ003', message = 'hints are not what a claim answered',
+            hint = 'Pass next_hints of the last row of the last claim as it is, or null to look from the head.';
+    end if;
+    if not known then
+        looked_at := null;
+        took := interval '0';
+    end if;
+end $$;

@@ -1,0 +1,9 @@
+"""A thousand task types in one app."""
+
+from reproq import task
+from reproq.bench.app import noop
+
+TYPES = [f"bench.many.t{number}" for number in range(1000)]
+
+for _type in TYPES:
+    task(_type)(noop)

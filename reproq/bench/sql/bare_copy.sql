@@ -1,0 +1,1 @@
+copy bare (task_type, payload_json) from stdin

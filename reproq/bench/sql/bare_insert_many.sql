@@ -1,0 +1,1 @@
+insert into bare (task_type, payload_json) values

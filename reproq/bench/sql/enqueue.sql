@@ -1,0 +1,1 @@
+select queues.enqueue(%s, %s::jsonb, queue_name => %s, priority => %s)

@@ -1,0 +1,1 @@
+select queues.enqueue('bench.noop', '{"n": 1}'::jsonb, now() + interval '1 day')

@@ -1,0 +1,1 @@
+delete from queues.task_runs

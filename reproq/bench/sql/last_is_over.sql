@@ -1,0 +1,1 @@
+select coalesce((select completed_at is not null from queues.task_runs where id = %s), false)

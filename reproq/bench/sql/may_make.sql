@@ -1,0 +1,1 @@
+select rolcreatedb or rolsuper, rolcreaterole or rolsuper from pg_roles where rolname = current_user

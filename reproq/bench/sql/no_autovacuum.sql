@@ -1,0 +1,1 @@
+alter table queues.task_runs set (autovacuum_enabled = false)

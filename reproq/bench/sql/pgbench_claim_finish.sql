@@ -1,0 +1,2 @@
+update bare set status = 'RUNNING', worker_id = 'w1', leased_until = now() + interval '30 seconds', claimed_at = now(), claim_no = claim_no + 1, attempt_count = attempt_count + 1 where id = (select id from bare where queue_name = 'default' and status = 'PENDING' and run_after <= now() order by priority desc, run_after, id limit 1 for update skip locked) returning id, claim_no \gset
+update bare set status = 'SUCCESSFUL', result_json = '{"n": 1}', completed_at = now(), leased_until = null where id = :id and claim_no = :claim_no and worker_id = 'w1';

@@ -1,0 +1,1 @@
+select count(*) from queues.sleeper where until > clock_timestamp()

@@ -1,0 +1,176 @@
+"""The nine invariants: each takes the evidence and answers what violates it, in words. Nothing here asks the program.
+
+I1 every acknowledged enqueue exists once and ends final; every rolled-back one never exists
+I2 one final state per task, one outcome per started execution, attempts counted and within the maximum
+I3 at most one start and one effect per execution
+I4 an execution starts only after the last line of the one before
+I5 SUCCESSFUL means: the effect is in the ledger
+I6 afterwards: no orphan, no zombie, descriptors and memory of the runner as before
+I7 no session idle in a transaction for more than a second
+I8 a drain ends with status 0, leaves nothing leased and burns no attempt
+I9 no write of a stale execution was accepted, and none of its lines is later than the end of its lease
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+
+from tests.faults.evidence import FINAL, Drain, Evidence, Row, Step
+
+IDLE_S = 1.0
+MORE_DESCRIPTORS = 8
+MORE_MEMORY_KIB = 64 * 1024
+SLACK_NS = 5_000_000
+"""Two clocks of one machine, read at two moments."""
+
+Violations = Iterator[str]
+
+
+def i1_nothing_lost(evidence: Evidence) -> Violations:
+    tokens: dict[str, list[Row]] = defaultdict(list)
+    for row in evidence.rows.values():
+        tokens[row.token or ""].append(row)
+    for enqueue in evidence.enqueues:
+        found = tokens.pop(enqueue.token, [])
+        if enqueue.outcome == "rolled_back" and found:
+            yield f"{enqueue.token} was rolled back and exists as task {found[0].id}"
+        elif enqueue.outcome == "committed" and [row.id for row in found] != [enqueue.id]:
+            yield f"{enqueue.token} was acknowledged as {enqueue.id} and exists as {[row.id for row in found]}"
+        elif len(found) > 1:
+            yield f"{enqueue.token} exists {len(found)} times"
+        yield from (f"task {r.id} isn't over: {r.status}" for r in found if r.status not in FINAL or r.leased)
+    for token, rows in tokens.items():
+        yield f"task {rows[0].id} ({token or 'no token'}) was enqueued by nobody"
+
+
+def i2_one_end(evidence: Evidence) -> Violations:
+    for task, row in evidence.rows.items():
+        steps = evidence.by_task.get(task, [])
+        ends = [step.new for step in steps if step.is_end]
+        if row.status in FINAL and len(ends) != 1:
+            yield f"task {task} reached {len(ends)} final states: {ends}"
+        if row.attempts > row.max_attempts:
+            yield f"task {task} used {row.attempts} attempts of {row.max_attempts}"
+        yield from _reopened(steps)
+        claims = [step.claim for step in steps if step.is_claim]
+        if len(set(claims)) != len(claims) or claims != sorted(claims):
+            yield f"task {task} was claimed with the numbers {claims}"
+    for execution in evidence.by_execution:
+        releases = evidence.releases.get(execution, [])
+        if len(releases) != 1 and evidence.rows[execution[0]].status in FINAL:
+            yield f"execution {execution} has {len(releases)} outcomes: {[step.new for step in releases]}"
+        yield from (
+            f"execution {execution} began and its lease ran out, but it wasn't counted"
+            for step in releases
+            if step.is_expiry and step.attempts < step.old_attempts
+        )
+
+
+def _reopened(steps: list[Step]) -> Violations:
+    for step in steps:
+        if step.old in FINAL and step.new != step.old:
+            yield f"task {step.task} was {step.old} and became {step.new}"
+
+
+def i3_once_an_execution(evidence: Evidence) -> Violations:
+    for execution, lines in evidence.by_execution.items():
+        count = Counter(line.kind for line in lines)
+        for kind in ("start", "effect", "end"):
+            if count[kind] > 1:
+                yield f"execution {execution} has {count[kind]} lines of its {kind}"
+        if count["start"] == 0:
+            yield f"execution {execution} has lines and no start"
+        pids = {line.pid for line in lines}
+        if len(pids) > 1:
+            yield f"execution {execution} ran in the processes {sorted(pids)}"
+
+
+def i4_one_after_the_other(evidence: Evidence) -> Violations:
+    last: dict[int, tuple[int, int]] = {}
+    for (task, claim), lines in sorted(evidence.by_execution.items()):
+        before, ended = last.get(task, (0, 0))
+        if lines[0].ns < ended:
+            yield (
+                f"task {task}: claim {claim} began {(ended - lines[0].ns) / 1e6:.1f} ms before the last line "
+                f"of claim {before}"
+            )
+        last[task] = (claim, max(ended, lines[-1].ns))
+
+
+def i5_success_has_its_effect(evidence: Evidence) -> Violations:
+    effects = {line.execution for line in evidence.lines if line.kind == "effect"}
+    for row in evidence.rows.values():
+        if row.status == "SUCCESSFUL" and (row.id, row.claim) not in effects:
+            yield f"task {row.id} is SUCCESSFUL by claim {row.claim}, whose effect isn't in the ledger"
+
+
+def i6_nothing_left(evidence: Evidence) -> Violations:
+    yield from (f"still there: {orphan}" for orphan in evidence.orphans)
+    for before, after in evidence.bodies:
+        if after.descriptors > before.descriptors + MORE_DESCRIPTORS:
+            yield f"the runner had {before.descriptors} descriptors and has {after.descriptors}"
+        if after.memory_kib > before.memory_kib + MORE_MEMORY_KIB:
+            yield f"the runner had {before.memory_kib} KiB and has {after.memory_kib}"
+
+
+def i7_no_idle_transaction(evidence: Evidence) -> Violations:
+    for idler in evidence.idlers:
+        if idler.seconds > IDLE_S:
+            yield f"session {idler.name!r} was idle in a transaction for {idler.seconds:.1f} s"
+
+
+def i8_drained(evidence: Evidence) -> Violations:
+    for drain in evidence.drains:
+        if drain.status != 0:
+            yield f"worker {drain.worker} ended with status {drain.status}"
+        for step in evidence.steps:
+            if step.worker and step.worker.startswith(drain.worker):
+                yield from _burned(step, drain)
+    held: dict[int, Step] = {}
+    for step in evidence.steps:
+        held[step.task] = step
+    for drain in evidence.drains:
+        for step in held.values():
+            if step.is_leased and step.worker and step.worker.startswith(drain.worker):
+                yield f"task {step.task} is still leased to {drain.worker}, which is gone"
+
+
+def _burned(step: Step, drain: Drain) -> Violations:
+    if not (step.is_release and step.at >= drain.asked) or step.new in ("SUCCESSFUL", "CANCELLED"):
+        return
+    if step.is_expiry:
+        yield f"the drain of {drain.worker} left task {step.task} to its lease"
+    elif step.attempts != step.old_attempts - 1:
+        yield f"the drain of {drain.worker} cost task {step.task} an attempt ({step.old} to {step.new})"
+
+
+def i9_nothing_stale(evidence: Evidence) -> Violations:
+    for row in evidence.rows.values():
+        if row.status == "SUCCESSFUL" and isinstance(row.result, dict) and row.result.get("claim", row.claim) != row.claim:
+            yield f"task {row.id} belongs to claim {row.claim} and has the result of claim {row.result['claim']}"
+    for execution, lines in evidence.by_execution.items():
+        for step in evidence.releases.get(execution, []):
+            over = min(step.at, step.lease_end or step.at)
+            if lines[-1].ns > over + SLACK_NS:
+                yield (
+                    f"execution {execution} wrote {lines[-1].kind} {(lines[-1].ns - over) / 1e6:.1f} ms after "
+                    f"its lease was gone ({step.old} to {step.new})"
+                )
+
+
+INVARIANTS: dict[str, Callable[[Evidence], Violations]] = {
+    "I1": i1_nothing_lost,
+    "I2": i2_one_end,
+    "I3": i3_once_an_execution,
+    "I4": i4_one_after_the_other,
+    "I5": i5_success_has_its_effect,
+    "I6": i6_nothing_left,
+    "I7": i7_no_idle_transaction,
+    "I8": i8_drained,
+    "I9": i9_nothing_stale,
+}
+
+
+def violations(evidence: Evidence, names: str = "I1 I2 I3 I4 I5 I6 I7 I8 I9") -> list[str]:
+    return [f"{name}: {text}" for name in names.split() for text in INVARIANTS[name](evidence)]

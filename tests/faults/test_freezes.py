@@ -1,0 +1,55 @@
+"""Stopped processes: whoever can't say that it lives must not go on when somebody else has its work."""
+
+from __future__ import annotations
+
+import time
+
+from tests.faults.evidence import Evidence
+from tests.faults.ledger import boottime_ns
+from tests.faults.scene import CHILDREN, LEASE_S, Scene
+from tests.worker.harness import Worker, wait_until
+
+
+def test_s03_a_worker_frozen_with_its_children_for_three_leases_does_nothing_after_the_thaw(scene: Scene) -> None:
+    scene.client().enqueue("live", [{"s": 1}] * 40, max_attempts=10)
+    frozen, other = scene.worker().ready(), scene.worker().ready()
+    scene.wait_lines("effect", 4)
+    children = {child.pid for child in frozen.children()}
+    everyone = [frozen.pid, *(process.pid for process in frozen.family())]
+    scene.freeze(everyone)
+    scene.wait_all_over()
+    time.sleep(max(0, 3 * LEASE_S - 8))
+    thawed = boottime_ns()
+    scene.thaw(everyone)
+    _works_again(scene, frozen, other)
+    evidence = scene.check()
+    late = [line for line in evidence.lines if line.pid in children and line.ns >= thawed]
+    assert not late, f"written after the thaw: {late}"
+    assert _expired(evidence) >= 1
+
+
+def test_s04_a_runner_frozen_alone_has_no_live_child_when_its_leases_end(scene: Scene) -> None:
+    scene.client().enqueue("live", [{"s": scene.size(ci=8, full=20)}] * CHILDREN, max_attempts=10)
+    frozen = scene.worker().ready()
+    scene.wait_lines("start", CHILDREN)
+    time.sleep(scene.dice.uniform(0, 1))
+    scene.freeze([frozen.pid])
+    other = scene.worker().ready()
+    scene.wait_lines("start", 2 * CHILDREN)
+    assert scene.ledger.count("effect") == 0
+    scene.wait_all_over()
+    scene.thaw([frozen.pid])
+    _works_again(scene, frozen, other)
+    assert _expired(scene.check()) == CHILDREN
+
+
+def _expired(evidence: Evidence) -> int:
+    return sum(step.is_expiry for step in evidence.steps)
+
+
+def _works_again(scene: Scene, thawed: Worker, other: Worker) -> None:
+    """Alone, with new children."""
+    scene.drain(other)
+    (task,) = scene.client().enqueue("work", [{}])
+    ran = "select status = 'SUCCESSFUL' and worker_id like %s from queues.task_runs where id = %s"
+    wait_until(lambda: scene.one(ran, f"w0/{thawed.pid}/%", task), lambda: f"the thawed worker: {thawed.log}", 10, 0.05)

@@ -1,0 +1,62 @@
+"""Looks at the server's sessions and at the machine's processes while a scenario runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psycopg
+
+from reproq.db.connect import Connection, connect
+from tests.faults.clients import Repeated
+from tests.faults.evidence import Body, Idler
+
+_IDLERS = """
+    select pid, application_name, extract(epoch from clock_timestamp() - state_change)::float
+    from pg_stat_activity
+    where state like 'idle in transaction%' and datname = current_database() and pid <> pg_backend_pid()"""
+
+
+class Witness:
+    """Samples pg_stat_activity five times a second, as long as the server is there."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Connection | None = None
+        self._longest: dict[int, Idler] = {}
+        self._looking = Repeated(self._look, 0.2)
+
+    @property
+    def idlers(self) -> list[Idler]:
+        return list(self._longest.values())
+
+    def start(self) -> None:
+        self._looking.__enter__()
+
+    def stop(self) -> None:
+        self._looking.__exit__()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _look(self) -> None:
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = connect(self._dsn, name="witness")
+            for pid, name, seconds in self._connection.execute(_IDLERS).fetchall():
+                self._note(int(str(pid)), Idler(str(name), float(str(seconds))))
+        except psycopg.Error:
+            self._connection = None
+
+    def _note(self, pid: int, idler: Idler) -> None:
+        if pid not in self._longest or self._longest[pid].seconds < idler.seconds:
+            self._longest[pid] = idler
+
+
+def body(pid: int) -> Body:
+    """Descriptors are counted where the kernel lets us look."""
+    try:
+        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+    except PermissionError:
+        descriptors = 0
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return Body(descriptors, pages * os.sysconf("SC_PAGE_SIZE") // 1024)

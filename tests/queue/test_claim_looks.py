@@ -1,0 +1,140 @@
+"""Where a claim starts: hints save the way over dead entries, a look from the head finds what they don't know."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .conftest import LONG_AGO, Queue, wait_until
+
+
+def hints_after(q: Queue, **named: Any) -> dict[str, Any]:
+    """Claim one of many, so that the hints point into the middle of the lane."""
+    q.enqueue_many("t", [{}] * 300)
+    (row,) = q.claim(1, **named)
+    return dict(row.row["next_hints"])
+
+
+def aged(hints: dict[str, Any], *names: str) -> dict[str, Any]:
+    """As if those moments lay two seconds back."""
+    return hints | dict.fromkeys(names, time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 2)))
+
+
+def test_within_a_second_a_claim_goes_on_where_the_last_one_ended(q: Queue) -> None:
+    hints = hints_after(q)
+    behind = q.enqueue(scheduled_at=LONG_AGO)
+    rows = q.claim(10, hints=hints)
+    assert len(rows) == 10
+    assert behind not in {row.id for row in rows}
+
+
+def test_after_a_second_the_head_is_seen_again(q: Queue) -> None:
+    hints = hints_after(q)
+    urgent = q.enqueue(priority=9)
+    behind = q.enqueue(scheduled_at=LONG_AGO)
+    other = q.enqueue("another", priority=8)
+    assert [row.id for row in q.claim(3, hints=aged(hints, "at"))] == [urgent, other, behind]
+
+
+def test_after_a_notification_the_head_is_seen_at_once(q: Queue) -> None:
+    hints_after(q)
+    behind = q.enqueue(scheduled_at=LONG_AGO)
+    assert [row.id for row in q.claim(1)] == [behind]
+
+
+def test_an_urgent_row_is_seen_within_the_look_period(q: Queue) -> None:
+    hints = hints_after(q)
+    urgent = q.enqueue(priority=9)
+    until = time.monotonic() + 5
+    while True:
+        (row,) = q.claim(1, hints=hints)
+        if row.id == urgent:
+            break
+        hints = row.row["next_hints"]
+        q.enqueue()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_row_that_commits_late_is_found_although_the_hints_are_past_it(q: Queue) -> None:
+    app = q.database.connect("app")
+    with app.transaction():
+        late = q.value("select queues.enqueue('t', scheduled_at => now() - interval '1 minute')", by=app)
+        hints = hints_after(q)
+        rows = q.claim(50, hints=hints)
+    assert late not in {row.id for row in rows}
+    assert late in {row.id for row in q.claim(50, hints=aged(rows[-1].row["next_hints"], "at"))}
+
+
+def test_a_claim_that_comes_back_short_has_looked_from_the_head(q: Queue) -> None:
+    hints = hints_after(q)
+    q.enqueue("new", scheduled_at=LONG_AGO)
+    wait_until(lambda: len(q.claim(400, hints=hints)) + q.count("status = 'RUNNING'") > 0 and q.count("status = 'PENDING'") == 0)
+
+
+def test_a_slow_look_stretches_its_period_to_ten_seconds_at_most(q: Queue) -> None:
+    hints = hints_after(q) | {"took_ms": 200}
+    urgent = q.enqueue(priority=9)
+    assert q.claim(1, hints=aged(hints, "at"))[0].id != urgent  # 20 × 200 ms = 4 s
+    assert q.claim(1, hints=aged(hints | {"took_ms": 60}, "at"))[0].id == urgent
+    long_ago = hints | {"took_ms": 10**9, "at": q.value("select (now() - interval '11 s')::text")}
+    second = q.enqueue(priority=9)
+    assert q.claim(1, hints=long_ago)[0].id == second
+
+
+def test_hints_of_another_scope_do_no_harm(q: Queue) -> None:
+    hints = hints_after(q)
+    mine = q.enqueue("mine", queue_name="mine")
+    scopes: list[dict[str, Any]] = [
+        {"queues": ["mine"]}, {"prefixes": ["mine"]}, {"pools": [{"free": 5, "types": ["mine"]}]},
+        {"pools": [{"free": 0}, {"free": 5, "types": ["mine"]}], "prefixes": ["mi"]},
+    ]  # fmt: skip
+    for scope in scopes[:3]:
+        (row,) = q.claim(10, hints=hints, **scope)
+        assert row.id == mine
+        q.give_back(row)
+
+
+def test_how_much_a_pool_has_free_is_no_other_scope(q: Queue) -> None:
+    hints = hints_after(q, pools=[{"free": 3, "types": ["x"]}, {"free": 1}])
+    behind = q.enqueue(scheduled_at=LONG_AGO)
+    rows = q.claim(10, hints=hints, pools=[{"free": 0, "types": ["x"]}, {"free": 10}])
+    assert len(rows) == 10
+    assert behind not in {row.id for row in rows}
+
+
+def test_a_worker_with_little_to_do_reclaims_all_the_same(q: Queue) -> None:
+    """Each of its claims finds a little, comes back short and looks anew: its hints are never a second old."""
+    lost = q.claimed("lost", queue_name="elsewhere", worker="dead")
+    q.expire(lost.id)
+    q.enqueue()
+    hints = q.claim(10, hints=None, queues=["default"])[-1].row["next_hints"]
+    lost = q.claimed("lost2", queue_name="elsewhere", worker="dead")
+    q.expire(lost.id)
+
+    def trickle() -> bool:
+        nonlocal hints
+        q.enqueue()
+        rows = q.claim(10, hints=hints, queues=["default"])
+        hints = rows[-1].row["next_hints"] if rows else hints
+        time.sleep(0.01)
+        return bool(q.task(lost.id)["status"] == "RETRYING")
+
+    wait_until(trickle, 5)
+
+
+def test_a_worker_without_a_free_child_reclaims_too(q: Queue) -> None:
+    for free in ({"max_tasks": 0}, {"max_tasks": 5, "pools": [{"free": 0}]}):
+        row = q.claimed(worker="dead")
+        q.expire(row.id)
+        assert q.claim(**free) == []
+        assert q.task(row.id)["status"] == "RETRYING"
+
+
+def test_a_claim_that_finds_work_takes_the_sleep_mark_away(q: Queue) -> None:
+    q.rows("select queues.lie_down('w', null, null, '30 s')")
+    assert q.claim() == []
+    assert q.value("select count(*) from queues.sleeper") == 1
+    q.enqueue()
+    assert len(q.claim()) == 1
+    assert q.value("select count(*) from queues.sleeper") == 0

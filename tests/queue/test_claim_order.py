@@ -1,0 +1,130 @@
+"""The order of claims inside a queue, against a model: priority first, then time, then id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .conftest import Queue
+
+Key = tuple[int, int, int]
+FEW = settings(
+    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+rows = st.lists(
+    st.tuples(st.sampled_from("abcdefghijkl"), st.integers(-1, 1), st.integers(1, 6)), min_size=1, max_size=60
+)
+steps = st.lists(st.one_of(st.integers(1, 40), rows), min_size=1, max_size=12)
+
+
+@dataclass
+class Model:
+    """What lies in the queue: the sort key of each row, and which of them a worker's last look has seen."""
+
+    q: Queue
+    waiting: dict[int, Key] = field(default_factory=dict)
+    unseen: set[int] = field(default_factory=set)
+    hints: dict[str, Any] | None = None
+
+    def add(self, new: list[tuple[str, int, int]]) -> None:
+        """Rows of (type, priority, seconds ago)."""
+        added = self.q.rows(
+            "insert into queues.task_runs (task_type, priority, run_after)"
+            " select t, p, now() - a * interval '1 second' from unnest(%s::text[], %s::int[], %s::int[]) as u(t, p, a)"
+            " returning id, priority, extract(epoch from now() - run_after)::int as ago",
+            *map(list, zip(*new, strict=True)),
+        )
+        base = self.q.value("select extract(epoch from now())::bigint")
+        for row in added:
+            self.waiting[row["id"]] = (-row["priority"], base - row["ago"], row["id"])
+            self.unseen.add(row["id"])
+
+    def claim(self, wanted: int, hints: dict[str, Any] | None = None) -> list[Key]:
+        got = self.q.claim(wanted, hints=hints)
+        assert len(got) <= wanted
+        looked_anew = bool(got) and got[-1].row["next_hints"]["at"] != (self.hints or {}).get("at")
+        self.hints = got[-1].row["next_hints"] if got else None
+        keys = [self.waiting.pop(row.id) for row in got]
+        self.last_unseen = set(self.unseen)
+        if looked_anew:
+            self.unseen = set()
+        return keys
+
+    def assert_nothing_older_is_left(self, taken: list[Key]) -> None:
+        """What the last look has seen is never overtaken; what came later may be, until the next look."""
+        for task_id, key in self.waiting.items():
+            if task_id not in self.last_unseen:
+                assert not any(key < other for other in taken)
+
+
+def insertion(q: Queue) -> Model:
+    q.rows("delete from queues.task_runs")
+    return Model(q)
+
+
+@FEW
+@given(new=rows, sizes=st.lists(st.sampled_from([1, 2, 3, 7, 25, 26, 100]), min_size=1, max_size=10))
+def test_a_claim_from_the_head_is_exact(q: Queue, new: list[tuple[str, int, int]], sizes: list[int]) -> None:
+    model = insertion(q)
+    model.add(new)
+    for size in sizes:
+        expected = sorted(model.waiting.values())[:size]
+        assert model.claim(size) == expected
+
+
+@FEW
+@given(new=rows, sizes=st.lists(st.sampled_from([1, 2, 3, 7, 25, 26, 100]), min_size=1, max_size=10))
+def test_a_claim_that_goes_on_from_the_last_one_is_exact(
+    q: Queue, new: list[tuple[str, int, int]], sizes: list[int]
+) -> None:
+    model = insertion(q)
+    model.add(new)
+    for size in sizes:
+        expected = sorted(model.waiting.values())[:size]
+        assert model.claim(size, model.hints) == expected
+
+
+@FEW
+@given(steps=steps)
+def test_rows_that_arrive_in_between_never_let_an_older_one_wait(
+    q: Queue, steps: list[int | list[tuple[str, int, int]]]
+) -> None:
+    model = insertion(q)
+    for step in steps:
+        if isinstance(step, list):
+            model.add(step)
+        else:
+            model.assert_nothing_older_is_left(model.claim(step, model.hints))
+    while model.waiting:
+        expected = sorted(model.waiting.values())[:7]
+        assert model.claim(7) == expected
+
+
+@FEW
+@given(new=rows, sizes=st.lists(st.sampled_from([1, 3, 30]), min_size=2, max_size=10))
+def test_a_worker_whose_hints_are_behind_a_rival_claims_in_order(
+    q: Queue, new: list[tuple[str, int, int]], sizes: list[int]
+) -> None:
+    """Two workers by turns: what one has taken, the other's hints don't know."""
+    mine, rivals = insertion(q), Model(q)
+    mine.add(new)
+    rivals.waiting = mine.waiting
+    for number, size in enumerate(sizes):
+        worker = rivals if number % 2 else mine
+        expected = sorted(mine.waiting.values())[:size]
+        assert worker.claim(size, worker.hints) == expected
+
+
+def test_the_order_is_that_of_the_words(q: Queue) -> None:
+    named: list[dict[str, Any]] = [
+        {"priority": 0, "scheduled_at": "2001-01-01"},
+        {"priority": 5, "scheduled_at": "2003-01-01"},
+        {"priority": 5, "scheduled_at": "2002-01-01"},
+        {"priority": -5, "scheduled_at": "2000-01-01"},
+        {"priority": 5, "scheduled_at": "2002-01-01"},
+    ]
+    ids = [q.enqueue(f"type{n}", **options) for n, options in enumerate(named)]
+    assert [row.id for row in q.claim(10)] == [ids[n] for n in (2, 4, 1, 0, 3)]
