@@ -42,7 +42,9 @@ def row(happening: Happening) -> str:
 
 def draw() -> str:
     states = " | ".join(state.name for state in State)
-    return PAGE.format(arrows=arrows(), states=states, rules="|".join("---" for _ in State), rows="\n".join(map(row, Happening)))
+    return PAGE.format(
+        arrows=arrows(), states=states, rules="|".join("---" for _ in State), rows="\n".join(map(row, Happening))
+    )
 
 
 if __name__ == "__main__":

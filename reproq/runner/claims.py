@@ -1,8 +1,11 @@
 """When to claim, how much, and when to lie down.
 
-Work is claimed a little ahead of the pools: what their recent rate can start within a tenth of a second. A claim that
-finds nothing leads to the sleep of DESIGN: a committed sleep mark (so that enqueues notify us), a full look, polls at
-+5, 20, 80 and 320 ms, then one every poll interval, or when the next scheduled task falls due.
+Work is claimed a little ahead of the pools: what their recent rate can start within a tenth of a second. Each pool asks
+when it has room; one that got nothing waits 5, 20, 80, 320 ms and then the poll interval between its questions.
+
+When nobody got anything the worker lies down: it commits a sleep mark (so that enqueues notify it), and then looks
+once more, from the head: what is committed after the mark wakes it, what was committed before it is seen. A scheduled
+task ends the sleep when it falls due.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import logging
 import time
 from typing import Any, Protocol
 
+from reproq.config import Settings
 from reproq.log import Event, say
 from reproq.models.execution import Execution
 from reproq.queue import claim as sql
@@ -20,56 +24,62 @@ from reproq.runner.crew import MAX_BATCH, Station
 from reproq.runner.desk import Desk, Errand
 from reproq.runner.leases import Leases
 
-_STEPS_S = (0.005, 0.02, 0.08, 0.32)
-_SHORT_PAUSE_S = 0.002
 _MARK_S = 20.0
 _RECLAIM_EVERY_S = 5.0
 _BLOATED_MS = 50.0
 
 
 class Takes(Protocol):
-    def take(self, executions: list[Execution]) -> None: ...
+    def take(self, executions: list[Execution]) -> dict[Station, int]: ...
     def nothing_found(self) -> None: ...
 
 
 class Claims:
     def __init__(
-        self, desk: Desk, scope: Scope, lease_s: float, poll_s: float, leases: Leases, taker: Takes, leave_unknown: bool
+        self,
+        desk: Desk,
+        scope: Scope,
+        settings: Settings,
+        leases: Leases,
+        stations: list[Station],
+        taker: Takes,
     ) -> None:
         self._desk = desk
         self._scope = scope
-        self._lease_s = lease_s
-        self._poll_s = poll_s
+        self._lease_s = settings.lease_s
+        self._poll_s = settings.poll_interval_s
+        self._leave_unknown = settings.leave_unknown
         self._leases = leases
+        self._stations = stations
         self._taker = taker
         self._hints: bytes | None = None
-        self.claiming = False
-        self._next_at = 0.0
         self._last_at = 0.0
-        self._step = 0
         self._marked_until = 0.0
         self._due_at: float | None = None
         self._slow_said_at = 0.0
-        self._leave_unknown = leave_unknown
+        self.claiming = False
         self.stopped = False
 
-    @property
-    def next_at(self) -> float:
-        return self._next_at
-
     def wake(self) -> None:
-        """Somebody enqueued: look at once, and from the head."""
+        """Somebody enqueued, or a task falls due: look at once, and from the head."""
         self._hints = None
-        self._next_at = 0.0
+        self._due_at = None
+        for station in self._stations:
+            station.wake()
 
-    def turn(self, now: float, stations: list[Station]) -> None:
-        """Called in every turn of the loop; cheap when there is nothing to do."""
-        if self.claiming or self.stopped or now < self._next_at or not self._desk.idle:
-            return
-        pools = [station.want(self._leave_unknown) for station in stations]
-        wanted = min(MAX_BATCH, sum(pool["free"] for pool in pools))
-        if wanted > 0 or now - self._last_at >= _RECLAIM_EVERY_S:
-            self._claim(now, wanted, pools)
+    def turn(self, now: float) -> float:
+        """Called in every turn of the loop, cheap when there is nothing to do. Answers how long it can wait."""
+        if self.claiming or self.stopped or not self._desk.idle:
+            return _RECLAIM_EVERY_S
+        if self._due_at is not None and now >= self._due_at:
+            self.wake()
+        pools = [station.want(self._leave_unknown) for station in self._stations]
+        asking = [station.next_claim_at for station, pool in zip(self._stations, pools, strict=True) if pool["free"]]
+        first = min(asking, default=now + _RECLAIM_EVERY_S)
+        if first <= now or now - self._last_at >= _RECLAIM_EVERY_S:
+            self._claim(now, min(MAX_BATCH, sum(pool["free"] for pool in pools)), pools)
+            return _RECLAIM_EVERY_S
+        return (first if self._due_at is None else min(first, self._due_at)) - now
 
     def stop(self) -> None:
         self.stopped = True
@@ -77,47 +87,45 @@ class Claims:
     def _claim(self, now: float, wanted: int, pools: list[dict[str, Any]]) -> None:
         self.claiming = True
         self._last_at = now
-        hints = self._hints if wanted else None
-        call = sql.claim(self._scope, self._lease_s, wanted, hints, pools)
+        call = sql.claim(self._scope, self._lease_s, wanted, self._hints if wanted else None, pools)
         errand = Errand(call, lambda _answer: None, lost=self._lost)
-        errand.done = lambda claimed: self._claimed(claimed, wanted, errand.sent_ns)
+        errand.done = lambda claimed: self._claimed(claimed, pools, errand.sent_ns)
         self._desk.send(errand)
 
-    def _claimed(self, claimed: Claimed, wanted: int, sent_ns: int) -> None:
+    def _claimed(self, claimed: Claimed, pools: list[dict[str, Any]], sent_ns: int) -> None:
         self.claiming = False
-        if claimed.executions:
+        found = claimed.executions
+        shares: dict[Station, int] = {}
+        if found:
             self._hints = claimed.hints
-            self._note_slow_look(claimed.hints)
-            self._step = 0
             self._marked_until = 0.0
-            if len(claimed.executions) < wanted:
-                self._next_at = time.monotonic() + _SHORT_PAUSE_S
-            self._leases.add(claimed.executions, sent_ns)
-            self._taker.take(claimed.executions)
-        elif wanted:
-            self._lie_down()
+            self._note_slow_look(claimed.hints)
+            self._leases.add(found, sent_ns)
+            shares = self._taker.take(found)
+        now = time.monotonic()
+        for station, pool in zip(self._stations, pools, strict=True):
+            if pool["free"]:
+                station.got(shares.get(station, 0), pool["free"], now, self._poll_s)
+        if not found and any(pool["free"] for pool in pools):
+            self._hints = None
+            if not any(station.waiting for station in self._stations):
+                self._lie_down(now)
 
-    def _lie_down(self) -> None:
+    def _lie_down(self, now: float) -> None:
         """The mark first; only what is committed after it is sure to wake us, so look again before sleeping."""
-        self._hints = None
-        now = time.monotonic()
         if now >= self._marked_until - _MARK_S / 2:
-            self._desk.send(Errand(sql.lie_down(self._scope, _MARK_S), self._marked, lost=lambda: None))
-            return
-        pause = _STEPS_S[self._step] if self._step < len(_STEPS_S) else self._poll_s
-        self._step += 1
-        due = self._due_at
-        self._next_at = min(now + pause, due) if due is not None and due > now else now + pause
-        self._taker.nothing_found()
+            fresh = now >= self._marked_until
+            call = sql.lie_down(self._scope, _MARK_S)
+            self._desk.send(Errand(call, lambda due_in: self._marked(due_in, fresh), lost=lambda: None))
+        else:
+            self._taker.nothing_found()
 
-    def _marked(self, due_in_s: float | None) -> None:
+    def _marked(self, due_in_s: float | None, fresh: bool) -> None:
         now = time.monotonic()
-        fresh = self._marked_until < now
         self._marked_until = now + _MARK_S
-        self._due_at = None if due_in_s is None else now + due_in_s
-        self._next_at = 0.0
         if fresh:
-            self._step = 0
+            self.wake()
+        self._due_at = None if due_in_s is None else now + max(0.0, due_in_s)
 
     def _lost(self) -> None:
         """The claim may have been committed and its answer lost: nobody runs those rows until they go back."""

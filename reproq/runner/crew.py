@@ -19,6 +19,8 @@ _DEPTH = 32
 _AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
 _RATE_WINDOW_S = 0.1
 _CONFIRM_S = 0.02
+_SHORT_PAUSE_S = 0.002
+_PAUSES_S = (0.005, 0.02, 0.08, 0.32)
 
 
 class Station:
@@ -34,6 +36,8 @@ class Station:
         self.rate = 0.0
         self.done = 0
         self.contains = False  # some of its types want nothing of a task left when it has ended
+        self.next_claim_at = 0.0
+        self._misses = 0
         self._mean_s = _SHORT_S * 5
         self._counted = 0
         self._counted_at = time.monotonic()
@@ -95,6 +99,21 @@ class Station:
             while line and (older_than is None or line[0].claimed_at < older_than):
                 found.append(line.popleft())
         return found
+
+    def got(self, count: int, wanted: int, now: float, poll_s: float) -> None:
+        """What a claim brought decides when to ask again: a pool without work must not hold up one that has some."""
+        if count:
+            self._misses = 0
+            self.next_claim_at = now if count >= wanted else now + _SHORT_PAUSE_S
+        else:
+            pause = _PAUSES_S[self._misses] if self._misses < len(_PAUSES_S) else poll_s
+            self._misses += 1
+            self.next_claim_at = now + pause
+
+    def wake(self) -> None:
+        """Something may have come: ask at once, and more often again."""
+        self._misses = 0
+        self.next_claim_at = 0.0
 
     def want(self, leave_unknown: bool) -> dict[str, Any]:
         """This pool as queues.claim wants to see it."""

@@ -66,21 +66,23 @@ class Floor:
 
     # -- claimed tasks ---------------------------------------------------------------------------------------------
 
-    def take(self, executions: list[Execution]) -> None:
-        """Fresh from a claim."""
+    def take(self, executions: list[Execution]) -> dict[Station, int]:
+        """Fresh from a claim. Answers how many each station got."""
         now = time.monotonic()
+        shares: dict[Station, int] = {}
         for execution in executions:
             execution.claimed_at = now
             station = self._station_for(execution.task_type)
+            share_of = station or self._stations[-1]  # what nobody knows came with what the last one serves: the rest
+            shares[share_of] = shares.get(share_of, 0) + 1
             if station is None:
                 self._refuse(execution)
-            elif execution.is_last_attempt:
-                station.unconfirmed.append(execution)
-            else:
-                station.ready.append(execution)
-        for station in self._stations:
+                continue
+            (station.unconfirmed if execution.is_last_attempt else station.ready).append(execution)
+        for station in shares:
             self._books.confirm(station)
             self.hand_out(station)
+        return shares
 
     def hand_out(self, station: Station) -> None:
         """Every idle child gets a task; short tasks may wait in the children's sockets behind others."""

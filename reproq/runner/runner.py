@@ -63,15 +63,7 @@ class Runner:
         greeting = orjson.dumps({"v": 1, "do": "settings", "dsn": dsn}) + b"\n"
         for kind in crew.kinds(settings, greeting):
             self.stations.append(crew.Station(Pool(kind, self.loop, self.floor, settings.max_envelope)))
-        self.claims = Claims(
-            self.claim_desk,
-            self._scope,
-            settings.lease_s,
-            settings.poll_interval_s,
-            self.leases,
-            self,
-            settings.leave_unknown,
-        )
+        self.claims = Claims(self.claim_desk, self._scope, settings, self.leases, self.stations, self)
         self.heart = Heart(
             dsn, self.worker_id, settings.lease_s, settings.heartbeat_s, self.leases, self, self.loop.post
         )
@@ -117,9 +109,7 @@ class Runner:
         if self.drain.under_way:
             self.drain.turn()
         else:
-            self.claims.turn(now, self.stations)
-            if self.claims.next_at > now:
-                patience = min(patience, self.claims.next_at - now)
+            patience = min(patience, self.claims.turn(now))
         due = self.books.finishes.turn(now, hurry=not more)
         self.loop.turn(patience if due is None else max(0.0, min(patience, due - now)))
 
@@ -131,10 +121,11 @@ class Runner:
         self.finish_desk.close()
         self.loop.close()
 
-    def take(self, executions: list[Execution]) -> None:
-        self.floor.take(executions)
+    def take(self, executions: list[Execution]) -> dict[crew.Station, int]:
+        shares = self.floor.take(executions)
         if self.drain.under_way:  # a claim that was in flight when the drain began
             self.books.give_back_waiting()
+        return shares
 
     def nothing_found(self) -> None:
         if self.settings.until_empty and not self._asking_empty and not self.leases:

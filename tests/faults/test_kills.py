@@ -30,13 +30,13 @@ def test_s01_a_busy_child_killed_every_200_ms_loses_nothing_and_costs_little(sce
         time.sleep(scene.size(ci=10, full=20))
         fault_free = scene.ledger.rate(since, boottime_ns())
         since = boottime_ns()
-        kills = _kill_busy_children(scene, worker, float(__import__("os").environ.get("KS","60")))
+        kills = _kill_busy_children(scene, worker, 60)
         killing = scene.ledger.rate(since, boottime_ns())
-    scene.wait_all_over(20)
+    scene.wait_all_over()
     evidence = scene.check()
     assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
     assert evidence.executions <= len(evidence.rows) + kills
-    assert kills >= 20
+    assert kills >= 200
     print(f"fault-free {fault_free:.0f}/s, {kills} kills {killing:.0f}/s, {len(evidence.rows)} tasks")
     assert killing >= scene.share(0.6) * fault_free, f"{killing:.0f}/s beside {fault_free:.0f}/s"
 
@@ -55,7 +55,7 @@ def _kill_busy_children(scene: Scene, worker: Worker, seconds: float) -> int:
 
 
 def test_s02_runners_killed_every_two_seconds_lose_nothing_and_leave_nobody(scene: Scene) -> None:
-    count = scene.size(ci=800, full=3000)
+    count = scene.size(ci=1500, full=3000)
     scene.client().enqueue("work", [{"s": 0.1}] * count, max_attempts=25)
     workers = [scene.worker().ready() for _ in range(3)]
     while scene.open_tasks() > 0:

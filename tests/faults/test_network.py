@@ -38,14 +38,13 @@ def test_s05_a_worker_in_a_black_hole_kills_its_children_before_their_leases_end
 def test_s07_a_finish_that_was_committed_and_not_answered_is_never_run_again(scene: Scene) -> None:
     proxy = scene.proxy()
     proxy.swallow(b"queues.finish(", 0.3, scene.seed)
-    count = scene.size(ci=300, full=2000)
+    count, lost = scene.size(ci=(300, 15), full=(2000, 200))
     worker = scene.worker(dsn=proxy.dsn).ready()
     client = scene.client()
-    while scene.ledger.count("start") < count:  # in small batches: each finish tells of few tasks
+    while scene.ledger.count("start") < count or proxy.swallowed < lost:  # in small batches: each finish tells of few tasks
         client.enqueue("work", [{"s": 0.005}] * 10)
         time.sleep(0.03)
     scene.wait_all_over()
-    assert proxy.swallowed >= 10
     scene.weigh(worker)
     evidence = scene.check()
     assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
@@ -78,5 +77,5 @@ def test_s21_a_finish_that_waits_for_a_lock_costs_no_other_task_its_lease(scene:
         time.sleep(2 * LEASE_S)
         assert not worker.events("lease_lost")
     scene.wait_all_over()
-    evidence = scene.check("I1 I2 I3 I4 I5 I6 I8 I9")  # I7: the idle transaction is ours
+    evidence = scene.check()
     assert evidence.executions == 3

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from reproq.db.connect import connect
+from reproq.db.connect import as_sql, connect
 from reproq.db.embedded import EmbeddedServer
 from tests.conftest import SERVERS, Database
 from tests.faults.clients import Client, Repeated, patiently
@@ -90,3 +90,57 @@ def _tolerant(ask: Callable[[], object]) -> object:
         return ask()
     except psycopg.OperationalError:
         return None
+
+
+def test_s09_a_server_that_is_read_only_for_a_while_is_waited_for_without_haste(scene: Scene) -> None:
+    seconds = scene.size(ci=8, full=20)
+    workers = [scene.worker().ready(), scene.worker().ready()]
+    client = scene.client()
+    client.enqueue("work", [{"s": 0.02}] * 400, max_attempts=25)
+    scene.wait_lines("end", 20)
+    _read_only(scene, "on")
+    time.sleep(1)
+    before = [_cpu_s(worker.pid) for worker in workers]
+    time.sleep(seconds - 1)
+    used = [_cpu_s(worker.pid) - was for worker, was in zip(workers, before, strict=True)]
+    assert max(used) <= 0.15 * seconds, f"{used} s of CPU in {seconds} s"
+    _read_only(scene, "off")
+    accepts = boottime_ns()
+    wait_until(lambda: scene.one(_CLAIMED, (boottime_ns() - accepts) / 1e9), lambda: scene.log(), RESUMES_S)
+    scene.wait_all_over()
+    assert all(worker.process.poll() is None for worker in workers)
+    evidence = scene.check()
+    assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
+
+
+def _read_only(scene: Scene, value: str) -> None:
+    """As after a failover: sessions end, and the new ones may not write."""
+    name = scene.database.name
+    with connect(scene.database.server.dsn("postgres", "postgres"), name="test") as admin:
+        admin.execute(as_sql(f"alter database {name} set default_transaction_read_only = {value}"))
+        admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_s10_a_locked_table_and_a_short_statement_timeout_only_delay(scene: Scene) -> None:
+    name = scene.database.name
+    scene.sql(f"alter role reproq_worker in database {name} set statement_timeout = '200ms'")
+    count = scene.size(ci=200, full=600)
+    client = scene.client()
+    client.enqueue("work", [{"s": 0.05}] * count, max_attempts=25)
+    client.enqueue("live", [{"s": 3}] * 2, max_attempts=25)
+    worker = scene.worker().ready()
+    scene.wait_lines("end", 20)
+    with scene.database.connect("admin").transaction() as held:
+        held.connection.execute("lock table queues.task_runs in access exclusive mode")
+        time.sleep(10)
+    freed = time.monotonic()
+    scene.wait_all_over(20)
+    assert worker.process.poll() is None
+    evidence = scene.check()
+    assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
+    print(f"drained {time.monotonic() - freed:.1f} s after")

@@ -1,4 +1,4 @@
-"""Looks at the server's sessions and at the machine's processes while a scenario runs."""
+"""Looks at the workers' sessions and at the machine's processes while a scenario runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.faults.evidence import Body, Idler
 _IDLERS = """
     select pid, application_name, extract(epoch from clock_timestamp() - state_change)::float
     from pg_stat_activity
-    where state like 'idle in transaction%' and datname = current_database() and pid <> pg_backend_pid()"""
+    where state like 'idle in transaction%' and datname = current_database() and usename = 'reproq_worker'"""
 
 
 class Witness:

@@ -54,7 +54,7 @@ class Queue:
         ((value,),) = (row.values() for row in self.rows(statement, *args, by=by))
         return value
 
-    def call(self, function: str, *, by: Connection | None = None, **named: object) -> list[dict[str, Any]]:
+    def call(self, function: str, by: Connection | None = None, /, **named: object) -> list[dict[str, Any]]:
         """Select from a function of the schema queues, its arguments by name."""
         places = ", ".join(f"{name} => %s" for name in named)
         values = (Jsonb(value) if isinstance(value, dict) else value for value in named.values())
@@ -136,7 +136,10 @@ class Queue:
         return int(self.value(f"select count(*) from queues.task_runs where {where}"))
 
     def events(self, task_id: int) -> list[str]:
-        return [row["event"] for row in self.rows("select event from queues.task_events where task_id = %s order by id", task_id)]
+        return [
+            row["event"]
+            for row in self.rows("select event from queues.task_events where task_id = %s order by id", task_id)
+        ]
 
     def last_detail(self, task_id: int) -> dict[str, Any]:
         rows = self.rows("select detail from queues.task_events where task_id = %s order by id desc limit 1", task_id)
@@ -150,8 +153,14 @@ class Queue:
         """What a child reported of a type."""
         self.call(
             "register_worker",
-            **{"worker_id": "declarer", "hostname": "h", "pid": 1, "version": "1", "queues": None, "prefixes": None},
-            **{"pool_size": 1, "types": {task_type: settings}},
+            worker_id="declarer",
+            hostname="h",
+            pid=1,
+            version="1",
+            queues=None,
+            prefixes=None,
+            pool_size=1,
+            types={task_type: settings},
         )
 
 
@@ -170,15 +179,17 @@ def shared_databases(migrated: Callable[[EmbeddedServer], None]) -> Iterator[Cal
 
     yield get
     for queue in made.values():
-        queue.database.close()
+        queue.admin.close()
 
 
 @pytest.fixture
-def q(server: EmbeddedServer, shared_databases: Callable[[EmbeddedServer], Queue]) -> Queue:
+def q(server: EmbeddedServer, shared_databases: Callable[[EmbeddedServer], Queue]) -> Iterator[Queue]:
     """An empty queue, in a database that the tests of this folder share: nothing but rows may be changed in it."""
     queue = shared_databases(server)
     queue.admin.execute(as_sql(_EMPTY))
-    return queue
+    queue.database = Database(server, queue.database.name)
+    yield queue
+    queue.database.close()
 
 
 @pytest.fixture

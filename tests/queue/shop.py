@@ -20,7 +20,8 @@ create function shop.raises(payload jsonb) returns jsonb language plpgsql as $$
 begin insert into shop.log (note) values ('raises');
     raise exception using errcode = payload ->> 'code', message = payload ->> 'message'; end $$;
 create function shop.waits(payload jsonb) returns jsonb language plpgsql as $$
-begin insert into shop.log (note) values ('waits'); perform pg_advisory_xact_lock(42); return '{"success": true}'; end $$;
+begin insert into shop.log (note) values ('waits'); perform pg_advisory_xact_lock(42); return '{"success": true}';
+end $$;
 create function shop.orphan(payload jsonb) returns jsonb language plpgsql as $$
 begin insert into shop.child values (1); return '{"success": true}'; end $$;
 create function shop.careless(payload jsonb) returns jsonb language plpgsql as $$
@@ -51,7 +52,10 @@ select internal.allow_schema('shop')"""
 def installed(queue: Queue) -> Iterator[None]:
     queue.admin.execute(_INSTALL.encode())
     yield
-    queue.admin.execute(b"drop schema shop cascade; drop function public.plain; delete from internal.callable_schema where schema_name = 'shop'")
+    queue.admin.execute(
+        b"drop schema shop cascade; drop function public.plain;"
+        b" delete from internal.callable_schema where schema_name = 'shop'"
+    )
 
 
 def notes(q: Queue) -> list[str]:

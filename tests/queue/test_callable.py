@@ -16,12 +16,16 @@ from . import shop
 from .conftest import Queue, refused
 
 HOSTILE = [
-    None, "", ".", "shop", "shop.", ".answer", "shop.answer.answer", "shop..answer", "shop.answer()", "shop.answer(jsonb)",
+    None, "", ".", "shop", "shop.", ".answer", "shop.answer.answer", "shop..answer", "shop.answer()",
+    "shop.answer(jsonb)",
     "shop.answer ", " shop.answer", "shop.answer\n", "shop . answer", '"shop".answer', '"shop"."answer"', "SHOP.ANSWER",
-    "shop.answer; drop table shop.log", "shop.answer--", "shop.answer/**/", "shop.answer'", "shop.answer$1", "shop.ans%wer",
+    "shop.answer; drop table shop.log", "shop.answer--", "shop.answer/**/", "shop.answer'", "shop.answer$1",
+    "shop.ans%wer",
     "shop.missing", "shop.secret", "shop.two", "shop.none", "shop.of_text", "shop.to_text", "shop.rows", "shop.many",
-    "shop.procedure", "shop.aggregate", "pg_catalog.jsonb_pretty", "pg_catalog.pg_sleep", "information_schema._pg_truetypid",
-    "queues.finish", "queues.enqueue", "internal.run_function", "internal.resolve_function", "public.plain", "pg_temp.plain",
+    "shop.procedure", "shop.aggregate", "pg_catalog.jsonb_pretty", "pg_catalog.pg_sleep",
+    "information_schema._pg_truetypid",
+    "queues.finish", "queues.enqueue", "internal.run_function", "internal.resolve_function", "public.plain",
+    "pg_temp.plain",
     "answer", "comms.anything", "x" * 64 + ".answer", "shop." + "x" * 64, "x" * 100_000, "é.answer",
 ]  # fmt: skip
 LOGIN = f"raised_{os.getpid()}"
@@ -101,13 +105,15 @@ def test_a_login_that_inherits_nothing_may_call_what_the_role_it_took_may(q: Que
 
 
 def nest(q: Queue) -> None:
-    """A definer function of a superuser, as a careless supervisor might be: run_function in it runs as the superuser."""
+    """A definer function of a superuser, as a careless supervisor might be: in it run_function runs as that one."""
     q.rows("""create or replace function shop.nested(name text) returns jsonb language plpgsql security definer as
               $$ begin return internal.run_function(name, '{"answer": {"n": 1}}'); end $$""")
     q.rows("grant execute on function shop.nested to public")
 
 
-def test_nested_in_a_definer_function_the_callers_own_grants_decide(q: Queue, worker: Connection, app: Connection) -> None:
+def test_nested_in_a_definer_function_the_callers_own_grants_decide(
+    q: Queue, worker: Connection, app: Connection
+) -> None:
     nest(q)
     assert q.value("select shop.nested('shop.answer')", by=worker) == {"n": 1}
     for name, by in (("shop.secret", worker), ("shop.answer", app)):
@@ -149,8 +155,12 @@ WAYS = ["enqueue", "enqueue_once", "enqueue_many"]
 
 
 def enqueue(q: Queue, way: str, task_type: str, payload: dict[str, Any], by: Connection) -> None:
-    documents: dict[str, object] = {"payloads": [Jsonb({"db_function": "shop.who"}), Jsonb(payload)]} if way == "enqueue_many" else {"payload": Jsonb(payload)}
-    q.call(way, by=by, task_type=task_type, **documents)
+    documents: dict[str, object] = (
+        {"payloads": [Jsonb({"db_function": "shop.who"}), Jsonb(payload)]}
+        if way == "enqueue_many"
+        else {"payload": Jsonb(payload)}
+    )
+    q.call(way, by, task_type=task_type, **documents)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -188,11 +198,14 @@ def test_a_handler_that_is_null_or_deeper_down_names_nothing(q: Queue, app: Conn
 @pytest.mark.parametrize(
     ("code", "schema"),
     [
-        ("RQ004", "queues"), ("RQ004", "internal"), ("RQ004", "public"), ("RQ004", "pg_catalog"), ("RQ004", "information_schema"),
+        ("RQ004", "queues"), ("RQ004", "internal"), ("RQ004", "public"), ("RQ004", "pg_catalog"), ("RQ004",
+        "information_schema"),
         ("RQ005", "missing"), ("RQ005", ""), ("RQ005", None), ("RQ005", 'shop"'), ("RQ005", "shop; drop schema shop"),
     ],
 )  # fmt: skip
-def test_the_engines_and_the_servers_schemas_are_never_callable(q: Queue, installed: None, code: str, schema: str | None) -> None:
+def test_the_engines_and_the_servers_schemas_are_never_callable(
+    q: Queue, installed: None, code: str, schema: str | None
+) -> None:
     found, _, hint = refused(lambda: q.value("select internal.allow_schema(%s)", schema))
     assert (found, bool(hint)) == (code, True)
 

@@ -30,7 +30,9 @@ def test_a_prefix_may_be_the_whole_type_and_prefixes_may_overlap(q: Queue) -> No
     assert sorted(row.row["task_type"] for row in rows) == ["mail", "mail.send", "mailer"]
 
 
-@pytest.mark.parametrize(("prefixes", "found"), [(None, 3), ([""], 3), ([], 0), ([None], 0), (["~"], 0), (["é"], 0), (["z"], 1)])
+@pytest.mark.parametrize(
+    ("prefixes", "found"), [(None, 3), ([""], 3), ([], 0), ([None], 0), (["~"], 0), (["é"], 0), (["z"], 1)]
+)
 def test_no_prefix_is_every_type_and_an_empty_list_none(q: Queue, prefixes: list[str] | None, found: int) -> None:
     for name in ("0a", "A", "zzz~"[:3]):
         q.enqueue(name)
@@ -89,7 +91,9 @@ def test_the_lease_is_what_was_asked_or_the_types_where_that_is_longer(
     q.enqueue("u", queue_name="two_types")
     q.enqueue("t", queue_name="two_types")
     ids = [row.id for row in q.claim(10, lease=lease) if row.row["task_type"] == "t"]
-    spans = q.rows("select round(extract(epoch from leased_until - claimed_at)) as s from queues.task_runs where id = any(%s)", ids)
+    spans = q.rows(
+        "select round(extract(epoch from leased_until - claimed_at)) as s from queues.task_runs where id = any(%s)", ids
+    )
     assert [row["s"] for row in spans] == [seconds] * 3
 
 
@@ -151,19 +155,22 @@ def test_a_type_of_no_pool_is_left_alone(q: Queue) -> None:
 
 
 GARBAGE: list[dict[str, Any]] = [
-    {"worker_id": None}, {"worker_id": ""}, {"worker_id": "w" * 301}, {"lease": None}, {"lease": "0"}, {"lease": "2 days"},
+    {"worker_id": None}, {"worker_id": ""}, {"worker_id": "w" * 301}, {"lease": None}, {"lease": "0"},
+    {"lease": "2 days"},
     {"max_tasks": None}, {"max_tasks": -1}, {"max_tasks": 10001}, {"pools": {}}, {"pools": [1]}, {"pools": [{}]},
     {"pools": [{"free": "many"}]}, {"pools": [{"free": 1.5}]}, {"pools": [{"free": 1, "types": "a"}]},
     {"pools": [{"free": 1, "prefixes": 1}]}, {"pools": [{"free": 99999999999}]}, {"hints": [1]},
-    {"hints": {"at": "no time"}}, {"hints": {"at": "2100-01-01", "lanes": 1}}, {"hints": {"at": "2100-01-01", "took_ms": "x"}},
-    {"hints": {"at": "2100-01-01", "lanes": [["x"]]}}, {"hints": {"at": "2100-01-01", "lanes": [[1, "default", "t", 0, "never", 1]]}},
+    {"hints": {"at": "no time"}}, {"hints": {"at": "2100-01-01", "lanes": 1}}, {"hints": {"at": "2100-01-01",
+    "took_ms": "x"}},
+    {"hints": {"at": "2100-01-01", "lanes": [["x"]]}}, {"hints": {"at": "2100-01-01", "lanes": [[1, "default", "t",
+    0, "never", 1]]}},
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=str)
 def test_garbage_gets_one_clear_error(q: Queue, garbage: dict[str, Any]) -> None:
     q.enqueue()
-    arguments = {"worker": "w", "lease": "30 s", "max_tasks": 1} | garbage
+    arguments: dict[str, Any] = {"worker": "w", "lease": "30 s", "max_tasks": 1} | garbage
     if "worker_id" in arguments:
         arguments["worker"] = arguments.pop("worker_id")
     code, message, hint = refused(lambda: q.claim(**arguments))
@@ -182,7 +189,7 @@ def test_16_claimers_share_no_row_and_leave_none(q: Queue, types: int, queues: i
         mine: list[int] = []
         hints = None
         while rows := q.call(
-            "claim", by=connections[number], worker_id=f"w{number}", queues=None, prefixes=None, lease="30 s", max_tasks=7,
+            "claim", connections[number], worker_id=f"w{number}", queues=None, prefixes=None, lease="30 s", max_tasks=7,
             **({"hints": hints} if hints else {}),
         ):  # fmt: skip
             mine += [row["id"] for row in rows]
@@ -191,7 +198,7 @@ def test_16_claimers_share_no_row_and_leave_none(q: Queue, types: int, queues: i
 
     taken = [task_id for mine in at_once(16, drain) for task_id in mine]
     assert len(taken) == len(set(taken))
-    # A claim may come back empty while rivals hold what is left: nobody needs to come back then, but nothing may be lost.
+    # A claim may come back empty while rivals hold what is left. Nothing of it may be lost.
     rest = [row.id for row in q.claim(1000)]
     assert len(taken) + len(rest) == total
     assert q.value("select max(claim_no) from queues.task_runs") == 1

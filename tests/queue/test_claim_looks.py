@@ -69,7 +69,11 @@ def test_a_row_that_commits_late_is_found_although_the_hints_are_past_it(q: Queu
 def test_a_claim_that_comes_back_short_has_looked_from_the_head(q: Queue) -> None:
     hints = hints_after(q)
     q.enqueue("new", scheduled_at=LONG_AGO)
-    wait_until(lambda: len(q.claim(400, hints=hints)) + q.count("status = 'RUNNING'") > 0 and q.count("status = 'PENDING'") == 0)
+    wait_until(
+        lambda: (
+            len(q.claim(400, hints=hints)) + q.count("status = 'RUNNING'") > 0 and q.count("status = 'PENDING'") == 0
+        )
+    )
 
 
 def test_a_slow_look_stretches_its_period_to_ten_seconds_at_most(q: Queue) -> None:

@@ -41,7 +41,12 @@ def test_a_success_keeps_its_writes_and_finishes_in_the_same_transaction(q: Queu
         assert run(q, held, worker)["success"] is True
         assert (shop.notes(q), q.task(held.id)["status"]) == ([], "RUNNING")
     task = q.task(held.id)
-    assert (shop.notes(q), task["status"], task["result_json"], task["leased_until"]) == (["a"], "SUCCESSFUL", {"n": 1}, None)
+    assert (shop.notes(q), task["status"], task["result_json"], task["leased_until"]) == (
+        ["a"],
+        "SUCCESSFUL",
+        {"n": 1},
+        None,
+    )
     assert task["started_at"] is not None
 
 
@@ -89,7 +94,9 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize("answer", BAD, ids=str)
-def test_any_other_answer_is_a_bad_envelope_and_takes_everything_back(q: Queue, worker: Connection, answer: Any) -> None:
+def test_any_other_answer_is_a_bad_envelope_and_takes_everything_back(
+    q: Queue, worker: Connection, answer: Any
+) -> None:
     held = shop.claim_function(q, "shop.answer", note="gone", **({} if answer is None else {"answer": answer}))
     run(q, held, worker)
     task = q.task(held.id)
@@ -117,7 +124,9 @@ def test_an_exception_takes_its_writes_back_and_is_retried(q: Queue, worker: Con
 
 
 @pytest.mark.parametrize("name", [None, "shop.missing", "shop.secret", "pg_catalog.jsonb_pretty"])
-def test_a_function_that_may_not_be_called_ends_the_task_at_once(q: Queue, worker: Connection, name: str | None) -> None:
+def test_a_function_that_may_not_be_called_ends_the_task_at_once(
+    q: Queue, worker: Connection, name: str | None
+) -> None:
     held = shop.claim_function(q, name)
     run(q, held, worker)
     assert (q.task(held.id)["status"], q.task(held.id)["failure_kind"]) == ("FAILED", "no_handler_registered")

@@ -80,7 +80,13 @@ def test_a_plain_enqueue_has_the_documented_defaults(q: Queue) -> None:
 
 
 def test_every_argument_reaches_the_row(q: Queue) -> None:
-    named: dict[str, Any] = {"queue_name": "slow", "priority": -7, "max_attempts": 9, "unique_among": "active", "trace": "00-a"}
+    named: dict[str, Any] = {
+        "queue_name": "slow",
+        "priority": -7,
+        "max_attempts": 9,
+        "unique_among": "active",
+        "trace": "00-a",
+    }
     task_id = q.enqueue("t", {"n": 1}, scheduled_at=WHEN, timeout="90 s", idempotency_key="k", limit_key="c", **named)
     row = q.task(task_id)
     assert {name: row[name] for name in named} == named

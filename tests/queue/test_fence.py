@@ -19,9 +19,20 @@ WRITES: dict[str, Callable[[Queue, Claimed], str]] = {
     "fail": lambda q, row: q.fail(row),
     "snooze": lambda q, row: q.finish(row, False, snooze_s=1),
     "give_back": lambda q, row: q.give_back(row),
-    "complete_task": lambda q, row: str(q.value("select queues.complete_task(%s, %s, %s, '1')", row.id, row.worker, row.claim_no)),
-    "fail_task": lambda q, row: str(q.value("select queues.fail_task(%s, %s, %s, 'x')", row.id, row.worker, row.claim_no)),
+    "complete_task": lambda q, row: str(
+        q.value("select queues.complete_task(%s, %s, %s, '1')", row.id, row.worker, row.claim_no)
+    ),
+    "fail_task": lambda q, row: str(
+        q.value("select queues.fail_task(%s, %s, %s, 'x')", row.id, row.worker, row.claim_no)
+    ),
 }
+
+
+def reclaimed(q: Queue, row: Claimed) -> None:
+    q.expire(row.id)
+    assert q.reclaim() == 1
+
+
 FINISHES = ["succeed", "fail", "snooze", "complete_task", "fail_task"]
 WRONG: dict[str, Callable[[Claimed], Claimed]] = {
     "worker": lambda row: replace(row, worker="w/2"),
@@ -30,7 +41,7 @@ WRONG: dict[str, Callable[[Claimed], Claimed]] = {
     "id": lambda row: replace(row, id=row.id + 1_000_000),
 }
 LOST: dict[str, Callable[[Queue, Claimed], object]] = {
-    "a reclaim": lambda q, row: (q.expire(row.id), q.reclaim()),
+    "a reclaim": reclaimed,
     "a give back": lambda q, row: q.give_back(row),
     "another claim": lambda q, row: (q.give_back(row), q.claim(worker="another")),
     "another claim of the same worker": lambda q, row: (q.give_back(row), q.claim(worker=row.worker)),
@@ -187,7 +198,7 @@ def test_a_batch_answers_for_each_of_its_rows(q: Queue) -> None:
     q.cancel(stopped.id)
     q.succeed(twice)
     rows = [good, gone, stopped, twice]
-    outcomes = [{**row.fence, "success": number % 2 == 0} for number, row in enumerate(rows)]
+    outcomes: list[dict[str, object]] = [{**row.fence, "success": number % 2 == 0} for number, row in enumerate(rows)]
     outcomes += [{"id": None, "claim_no": 1, "success": True}]
     answers = q.call("finish", worker_id="w", outcomes=Jsonb(outcomes))
     assert {row["id"]: row["answer"] for row in answers} == {
@@ -212,7 +223,7 @@ def test_two_batches_in_opposite_order_never_deadlock(q: Queue) -> None:
     def end(number: int) -> list[str]:
         order = rows if number % 2 else rows[::-1]
         outcomes = [{**row.fence, "success": number < 2, "error": "x"} for row in order]
-        answers = q.call("finish", by=connections[number], worker_id="w", outcomes=Jsonb(outcomes))
+        answers = q.call("finish", connections[number], worker_id="w", outcomes=Jsonb(outcomes))
         return [row["answer"] for row in answers]
 
     answers = at_once(4, end)
@@ -234,7 +245,7 @@ def test_a_finish_that_waited_for_the_reclaim_is_lost(q: Queue) -> None:
                 wait_until(lambda: q.waits_for_a_lock(worker))
             return "committed"
         assert reclaimed.wait(20)
-        (answer,) = q.call("finish", by=worker, worker_id="w", outcomes=Jsonb([{**row.fence, "success": True}]))
+        (answer,) = q.call("finish", worker, worker_id="w", outcomes=Jsonb([{**row.fence, "success": True}]))
         return str(answer["answer"])
 
     assert at_once(2, act) == ["committed", "lost"]

@@ -47,7 +47,10 @@ def test_a_begun_one_that_may_run_once_has_run(q: Queue) -> None:
     assert q.give_back(row) == "lost"
 
 
-@pytest.mark.parametrize(("on_the_row", "says", "status"), [(True, False, "PENDING"), (False, True, "FAILED"), (True, None, "FAILED"), (False, None, "PENDING")])
+@pytest.mark.parametrize(
+    ("on_the_row", "says", "status"),
+    [(True, False, "PENDING"), (False, True, "FAILED"), (True, None, "FAILED"), (False, None, "PENDING")],
+)
 def test_the_workers_word_on_whether_it_began_goes_before_the_rows(
     q: Queue, on_the_row: bool, says: bool | None, status: str
 ) -> None:

@@ -102,7 +102,7 @@ def test_two_callers_with_the_same_keys_in_opposite_order_never_deadlock(q: Queu
 
     def ask(number: int) -> list[int]:
         order = keys if number % 2 else keys[::-1]
-        (row,) = q.call("enqueue_many", by=connections[number], task_type="t", payloads=payloads, idempotency_keys=order)
+        (row,) = q.call("enqueue_many", connections[number], task_type="t", payloads=payloads, idempotency_keys=order)
         ids: list[int] = row["enqueue_many"]
         return ids if number % 2 else ids[::-1]
 
@@ -117,7 +117,7 @@ def test_two_callers_with_the_same_unique_specs_in_opposite_order_never_deadlock
 
     def ask(number: int) -> set[int]:
         order = payloads if number % 2 else payloads[::-1]
-        (row,) = q.call("enqueue_many", by=connections[number], task_type="t", payloads=order, unique_among="active")
+        (row,) = q.call("enqueue_many", connections[number], task_type="t", payloads=order, unique_among="active")
         return set(row["enqueue_many"])
 
     answers = at_once(4, ask)

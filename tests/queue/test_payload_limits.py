@@ -69,7 +69,9 @@ WAYS: dict[str, Callable[[Queue, Jsonb], object]] = {
 @pytest.mark.parametrize("name", FINE)
 def test_what_is_within_the_limits_is_stored(q: Queue, name: str) -> None:
     (row,) = q.call("enqueue", task_type="t", payload=raw(FINE[name]))
-    assert q.value("select payload_json::text = (%s::jsonb)::text from queues.task_runs where id = %s", FINE[name], row["enqueue"])
+    assert q.value(
+        "select payload_json::text = (%s::jsonb)::text from queues.task_runs where id = %s", FINE[name], row["enqueue"]
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)

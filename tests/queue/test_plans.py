@@ -1,12 +1,14 @@
 """The plans of the hot statements, counted: index entries read, and never a scan of the table.
 
-The counters of the running transaction (pg_stat_get_xact_…) need no flush and see nobody else. What statistics say of the
-table is varied: once a stale "this partial index is empty" made a finish scan it, 500 tasks a second instead of 55,000.
+The counters of the running transaction (pg_stat_get_xact_…) need no flush and see nobody else. What statistics say of
+the table is varied: a stale "this partial index is empty" once made a finish scan it, 500 tasks a second instead of
+55,000.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -49,7 +51,9 @@ def keep_statistics(q: Queue, change: str) -> None:
     (known,) = q.rows("select reltuples, relpages from pg_class where oid = 'queues.task_runs'::regclass")
     q.rows(change)
     q.rows("vacuum (truncate off) queues.task_runs")
-    q.rows("update pg_class set reltuples = %s, relpages = %s where oid = 'queues.task_runs'::regclass", *known.values())
+    q.rows(
+        "update pg_class set reltuples = %s, relpages = %s where oid = 'queues.task_runs'::regclass", *known.values()
+    )
 
 
 def nothing_leased_say_the_statistics(q: Queue) -> None:
@@ -73,7 +77,13 @@ def never_analyzed(q: Queue) -> None:
     fill(q, leased=3000)
 
 
-STATISTICS = [fresh, empty_statistics_of_a_big_table, nothing_leased_say_the_statistics, big_statistics_of_an_empty_table, never_analyzed]
+STATISTICS = [
+    fresh,
+    empty_statistics_of_a_big_table,
+    nothing_leased_say_the_statistics,
+    big_statistics_of_an_empty_table,
+    never_analyzed,
+]
 
 
 class Counted:
@@ -83,7 +93,9 @@ class Counted:
         self.q = q
 
     def counters(self) -> dict[str, int]:
-        reads = ", ".join(f"pg_stat_get_xact_tuples_returned('queues.task_runs_{name}'::regclass) as {name}" for name in INDEXES)
+        reads = ", ".join(
+            f"pg_stat_get_xact_tuples_returned('queues.task_runs_{name}'::regclass) as {name}" for name in INDEXES
+        )
         (row,) = self.q.rows(
             f"select {reads}, pg_stat_get_xact_numscans('queues.task_runs'::regclass) as scans,"
             " pg_stat_get_xact_numscans('queues.task_runs_lease'::regclass) as lease_scans"
@@ -111,7 +123,7 @@ def test_no_hot_statement_scans_the_table_or_what_it_does_not_need(big: Queue) -
     counted = Counted(big)
     hints = None
     for _ in range(2):  # the second goes on from the hints of the first
-        held, reads = counted.run(lambda: big.claim(BATCH, hints=hints))
+        held, reads = counted.run(partial(big.claim, BATCH, hints=hints))
         assert len(held) == BATCH
         hints = held[-1].row["next_hints"]
         assert reads["scans"] == 0

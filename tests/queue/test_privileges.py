@@ -12,13 +12,19 @@ from reproq.db.connect import Connection
 
 from .conftest import Queue, refused
 
+MAY = "select distinct proname::text as name from pg_proc where has_function_privilege(%s, oid, 'EXECUTE') and "
 OURS = "pronamespace::regnamespace::text in ('queues', 'internal')"
 APP_MAY = {"enqueue", "enqueue_many", "enqueue_once", "cancel", "task_status"}
 ROLES = ["worker_service_user", "reproq_app", "reproq_reader", "reproq_dispatcher", "reproq_process_author"]
 
 
 def test_no_function_is_public(q: Queue) -> None:
-    assert q.rows(f"select oid::regprocedure from pg_proc where {OURS} and has_function_privilege('public', oid, 'EXECUTE')") == []
+    assert (
+        q.rows(
+            f"select oid::regprocedure from pg_proc where {OURS} and has_function_privilege('public', oid, 'EXECUTE')"
+        )
+        == []
+    )
 
 
 def test_a_function_that_a_later_migration_adds_is_private_too(own: Queue) -> None:
@@ -32,7 +38,8 @@ def test_a_function_that_a_later_migration_adds_is_private_too(own: Queue) -> No
 
 def test_every_function_pins_its_search_path_with_pg_temp_last(q: Queue) -> None:
     loose = q.rows(
-        f"select oid::regprocedure from pg_proc where {OURS} and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)"
+        f"select oid::regprocedure from pg_proc where {OURS}"
+        " and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)"
     )
     assert loose == []
 
@@ -41,21 +48,31 @@ def test_every_function_pins_its_search_path_with_pg_temp_last(q: Queue) -> None
 def test_no_role_has_a_right_on_a_table(q: Queue, role: str) -> None:
     may = q.rows(
         "select c.oid::regclass from pg_class c where relnamespace::regnamespace::text in ('queues', 'internal')"
-        " and relkind in ('r', 'v', 'p') and has_table_privilege(%s, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')",
+        " and relkind in ('r', 'v', 'p')"
+        " and has_table_privilege(%s, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')",
         role,
     )
     assert may == []
 
 
 def test_an_app_may_call_five_functions(q: Queue) -> None:
-    rows = q.rows(f"select distinct proname::text as name from pg_proc where {OURS} and has_function_privilege('reproq_app', oid, 'EXECUTE')")
+    rows = q.rows(MAY + OURS, "reproq_app")
     assert {row["name"] for row in rows} == APP_MAY
 
 
 def test_a_worker_may_neither_enqueue_nor_cancel_nor_replay(q: Queue) -> None:
-    rows = q.rows(f"select distinct proname::text as name from pg_proc where {OURS} and has_function_privilege('worker_service_user', oid, 'EXECUTE')")
+    rows = q.rows(MAY + OURS, "worker_service_user")
     found = {row["name"] for row in rows}
-    assert not found & {"enqueue", "enqueue_many", "enqueue_once", "enqueue_system", "cancel", "replay", "soft_delete", "allow_schema"}
+    assert not found & {
+        "enqueue",
+        "enqueue_many",
+        "enqueue_once",
+        "enqueue_system",
+        "cancel",
+        "replay",
+        "soft_delete",
+        "allow_schema",
+    }
     assert {"claim", "start", "heartbeat", "finish", "give_back", "run_task"} <= found
 
 
@@ -72,29 +89,48 @@ def test_an_app_sees_and_cancels_its_own_tasks_only(q: Queue) -> None:
 def steps(q: Queue, app: Connection, worker: Connection) -> dict[str, Any]:
     """One of everything, each step by the role that does it in life."""
     seen: dict[str, Any] = {}
-    seen["one"] = q.value("select queues.enqueue('t', '{\"n\": 1.50}', timeout => '90 s', unique_among => 'waiting')", by=app)
-    seen["twin"] = q.value("select queues.enqueue('t', '{\"n\": 1.50}', unique_among => 'waiting')", by=app) == seen.pop("one")
-    seen["many"] = len(q.value("select queues.enqueue_many('u', array['{}', '{}']::jsonb[], idempotency_keys => array['a', null])", by=app))
+    seen["one"] = q.value(
+        "select queues.enqueue('t', '{\"n\": 1.50}', timeout => '90 s', unique_among => 'waiting')", by=app
+    )
+    seen["twin"] = q.value(
+        "select queues.enqueue('t', '{\"n\": 1.50}', unique_among => 'waiting')", by=app
+    ) == seen.pop("one")
+    seen["many"] = len(
+        q.value(
+            "select queues.enqueue_many('u', array['{}', '{}']::jsonb[], idempotency_keys => array['a', null])", by=app
+        )
+    )
     seen["once"] = q.value("select is_new from queues.enqueue_once('u', idempotency_key => 'a')", by=app)
     q.rows("select queues.lie_down('w', array['default'], array['t', 'u'], '30 s')", by=worker)
     pools = Jsonb([{"free": 1, "types": ["t"]}, {"free": 5, "prefixes": ["u"]}])
-    first = q.call("claim", by=worker, worker_id="w", queues=None, prefixes=["t", "u"], lease="30 s", max_tasks=1, hints=None, pools=pools)
-    hints = Jsonb(first[-1]["next_hints"])
-    rest = q.call("claim", by=worker, worker_id="w", queues=None, prefixes=["t", "u"], lease="30 s", max_tasks=9, hints=hints, pools=pools)
+    claim = (
+        "select id, claim_no, task_type, next_hints from queues.claim('w', null, array['t', 'u'], '30 s', %s, %s, %s)"
+    )
+    first = q.rows(claim, 1, None, pools, by=worker)
+    rest = q.rows(claim, 9, Jsonb(first[-1]["next_hints"]), pools, by=worker)
     rows = sorted(first + rest, key=lambda row: int(row["id"]))
     seen["claimed"] = [row["task_type"] for row in rows]
     fences = {"ids": [row["id"] for row in rows], "claim_nos": [row["claim_no"] for row in rows]}
-    seen["start"] = {row["answer"] for row in q.call("start", by=worker, worker_id="w", **fences)}
-    seen["heartbeat"] = {row["answer"] for row in q.call("heartbeat", by=worker, worker_id="w", lease="30 s", started=[True] * 3, **fences)}
+    seen["start"] = {row["answer"] for row in q.call("start", worker, worker_id="w", **fences)}
+    seen["heartbeat"] = {
+        row["answer"] for row in q.call("heartbeat", worker, worker_id="w", lease="30 s", started=[True] * 3, **fences)
+    }
     seen["cancel"] = q.value("select queues.cancel(%s, 'x')", fences["ids"][2], by=app)
-    outcomes = [{"id": row["id"], "claim_no": 1, "success": row is rows[0], "error": "e", "retry_in_s": 1.5} for row in rows]
-    seen["finish"] = [row["answer"] for row in q.call("finish", by=worker, worker_id="w", outcomes=Jsonb(outcomes))]
+    outcomes = [
+        {"id": row["id"], "claim_no": 1, "success": row is rows[0], "error": "e", "retry_in_s": 1.5} for row in rows
+    ]
+    seen["finish"] = [row["answer"] for row in q.call("finish", worker, worker_id="w", outcomes=Jsonb(outcomes))]
     q.rows("update queues.task_runs set run_after = now() where status = 'RETRYING'")
     (again,) = q.rows("select id, worker_id, claim_no from queues.dequeue_next_available_task()", by=worker)
-    seen["fail"] = q.value("select queues.fail_task(%s, %s, %s, 'x')", again["id"], again["worker_id"], again["claim_no"], by=worker)
+    seen["fail"] = q.value(
+        "select queues.fail_task(%s, %s, %s, 'x')", again["id"], again["worker_id"], again["claim_no"], by=worker
+    )
     seen["left"] = q.value("select queues.nothing_left(null, null)", by=worker)
     seen["unserved"] = q.rows("select * from queues.unserved()", by=worker)
-    seen["rows"] = q.rows("select task_type, status::text, timeout_s, attempt_count, last_error, spec_hash from queues.task_runs order by id")
+    seen["rows"] = q.rows(
+        "select task_type, status::text, timeout_s, attempt_count, last_error, spec_hash"
+        " from queues.task_runs order by id"
+    )
     return seen
 
 
@@ -102,10 +138,14 @@ ATTACK = [
     *(f"create domain pg_temp.{name} as pg_catalog.{name} check (pg_temp.steal())" for name in (
         "text", "int4", "int8", "jsonb", "bool", "interval", "timestamptz", "float8", "numeric")),
     *(f"create temp table {name} as select 1 as id, true as paused, 2 as max_payload_bytes" for name in (
-        "task_runs", "settings", "sleeper", "task_types", "workers", "callable_schema", "pg_proc", "pg_namespace", "pg_type")),
-    "create function pg_temp.now() returns pg_catalog.timestamptz language sql as 'select pg_temp.steal()::text::timestamptz'",
-    "create function pg_temp.starts_with(pg_catalog.text, pg_catalog.text) returns pg_catalog.bool language sql as 'select pg_temp.steal()'",
-    "create function pg_temp.equal(pg_catalog.text, pg_catalog.text) returns pg_catalog.bool language sql as 'select pg_temp.steal()'",
+        "task_runs", "settings", "sleeper", "task_types", "workers", "callable_schema", "pg_proc", "pg_namespace",
+        "pg_type")),
+    "create function pg_temp.now() returns pg_catalog.timestamptz language sql as"
+    " 'select pg_temp.steal()::text::timestamptz'",
+    "create function pg_temp.starts_with(pg_catalog.text, pg_catalog.text) returns pg_catalog.bool language sql as"
+    " 'select pg_temp.steal()'",
+    "create function pg_temp.equal(pg_catalog.text, pg_catalog.text) returns pg_catalog.bool language sql as"
+    " 'select pg_temp.steal()'",
     "create operator pg_temp.= (leftarg = pg_catalog.text, rightarg = pg_catalog.text, function = pg_temp.equal)",
     "grant all on all tables in schema pg_temp to public",
     "set search_path = pg_temp, pg_catalog, public",
@@ -141,7 +181,8 @@ def test_the_traps_would_catch_a_function_that_is_not_pinned(own: Queue) -> None
 
 
 SESSION = {
-    "transform_null_equals": "on", "standard_conforming_strings": "off", "datestyle": "SQL, DMY", "intervalstyle": "sql_standard",
+    "transform_null_equals": "on", "standard_conforming_strings": "off", "datestyle": "SQL, DMY",
+    "intervalstyle": "sql_standard",
     "timezone": "Asia/Kathmandu", "extra_float_digits": "-15", "bytea_output": "escape", "array_nulls": "off",
     "quote_all_identifiers": "on", "default_transaction_isolation": "repeatable read", "enable_indexscan": "off",
     "enable_nestloop": "off", "jit_above_cost": "0", "work_mem": "64kB", "plan_cache_mode": "force_custom_plan",
@@ -161,7 +202,7 @@ def test_the_settings_of_the_callers_session_change_nothing(q: Queue, name: str)
 
 
 DURABLE: dict[str, Callable[[Queue, Connection], object]] = {
-    "claim": lambda q, c: q.call("claim", by=c, worker_id="w", queues=None, prefixes=None, lease="30 s", max_tasks=1),
+    "claim": lambda q, c: q.call("claim", c, worker_id="w", queues=None, prefixes=None, lease="30 s", max_tasks=1),
     "start": lambda q, c: q.rows("select queues.start('w', '{1}', '{1}')", by=c),
     "heartbeat": lambda q, c: q.rows("select queues.heartbeat('w', '{1}', '{1}', '30 s')", by=c),
     "finish": lambda q, c: q.rows("select queues.finish('w', '[]')", by=c),
@@ -177,8 +218,12 @@ DURABLE: dict[str, Callable[[Queue, Connection], object]] = {
 
 
 @pytest.mark.parametrize("function", DURABLE)
-@pytest.mark.parametrize(("default", "during"), [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")])
-def test_what_was_answered_is_durable_whatever_the_session_says(q: Queue, function: str, default: str, during: str) -> None:
+@pytest.mark.parametrize(
+    ("default", "during"), [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
+)
+def test_what_was_answered_is_durable_whatever_the_session_says(
+    q: Queue, function: str, default: str, during: str
+) -> None:
     q.enqueue()
     conn = q.database.connect()
     conn.execute(f"set synchronous_commit = {default}".encode())

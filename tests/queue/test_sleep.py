@@ -29,7 +29,12 @@ def sleep(q: Queue, queues: list[str] | None = None, prefixes: list[str] | None 
     return q.value("select extract(epoch from queues.lie_down('sleeper', %s, %s, %s))", queues, prefixes, expiry)
 
 
-WAYS = ["enqueue('a.b')", "enqueue_once('a.b')", "enqueue_many('a.b', array['{}', '{}']::jsonb[])", "enqueue_system('a.b')"]
+WAYS = [
+    "enqueue('a.b')",
+    "enqueue_once('a.b')",
+    "enqueue_many('a.b', array['{}', '{}']::jsonb[])",
+    "enqueue_system('a.b')",
+]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -106,12 +111,24 @@ def test_a_mark_lasts_a_minute_at_most_and_is_one_per_worker(q: Queue) -> None:
     sleep(q, expiry="1 hour")
     assert q.value("select until - now() <= interval '61 s' from queues.sleeper")
     sleep(q, ["a"], ["b"], "5 s")
-    assert q.value("select (queues, prefixes) = (array['a'], array['b']) and until < now() + interval '6 s' from queues.sleeper")
+    assert q.value(
+        "select (queues, prefixes) = (array['a'], array['b']) and until < now() + interval '6 s' from queues.sleeper"
+    )
 
 
 def test_a_worker_that_goes_leaves_neither_mark_nor_row(q: Queue) -> None:
     sleep(q)
-    q.call("register_worker", worker_id="sleeper", hostname="h", pid=1, version="1", queues=None, prefixes=None, pool_size=1, types={})
+    q.call(
+        "register_worker",
+        worker_id="sleeper",
+        hostname="h",
+        pid=1,
+        version="1",
+        queues=None,
+        prefixes=None,
+        pool_size=1,
+        types={},
+    )
     q.rows("select queues.unregister_worker('sleeper')")
     assert q.rows("select worker_id from queues.sleeper union all select id from queues.workers") == []
 
@@ -153,7 +170,15 @@ def unserved(q: Queue) -> set[tuple[str, str]]:
 
 
 def register(q: Queue, worker: str = "w", **named: Any) -> None:
-    arguments = {"hostname": "h", "pid": 1, "version": "1", "queues": None, "prefixes": None, "pool_size": 1, "types": {}}
+    arguments = {
+        "hostname": "h",
+        "pid": 1,
+        "version": "1",
+        "queues": None,
+        "prefixes": None,
+        "pool_size": 1,
+        "types": {},
+    }
     q.call("register_worker", worker_id=worker, **arguments | named)
 
 

@@ -44,7 +44,12 @@ def test_a_row_inserted_by_hand_gets_it_too(q: Queue) -> None:
 
 def test_type_queue_and_payload_each_change_it_and_nothing_else_does(q: Queue) -> None:
     q.enqueue("t", {"n": 1})
-    same: list[dict[str, Any]] = [{"priority": 5}, {"max_attempts": 9}, {"idempotency_key": "k"}, {"scheduled_at": "2040-01-01"}]
+    same: list[dict[str, Any]] = [
+        {"priority": 5},
+        {"max_attempts": 9},
+        {"idempotency_key": "k"},
+        {"scheduled_at": "2040-01-01"},
+    ]
     for named in same:
         q.enqueue("t", {"n": 1}, **named)
     assert q.value("select count(distinct spec_hash) from queues.task_runs") == 1

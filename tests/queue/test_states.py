@@ -23,7 +23,9 @@ def held(queue: Queue, max_attempts: int) -> Claimed:
 
 
 def ended(queue: Queue, row: Claimed, end: str) -> Claimed:
-    {"cancel": lambda: queue.cancel(row.id), "succeed": lambda: queue.succeed(row), "fail": lambda: queue.fail(row)}[end]()
+    {"cancel": lambda: queue.cancel(row.id), "succeed": lambda: queue.succeed(row), "fail": lambda: queue.fail(row)}[
+        end
+    ]()
     return row
 
 

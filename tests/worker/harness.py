@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psycopg
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
@@ -206,10 +207,21 @@ class House:
         self.database = database
         self.folder = folder
         self.workers: list[Worker] = []
-        self._admin = database.connect("admin")
-        self._app = database.connect("app")
-        self._watch = database.connect("admin")
+        self._connect()
+
+    def _connect(self) -> None:
+        self._admin = self.database.connect("admin")
+        self._app = self.database.connect("app")
+        self._watch = self.database.connect("admin")
         self._watch.row_factory = dict_row  # type: ignore[assignment]
+
+    def reconnect(self) -> bool:
+        """After the server was away; False: it still is."""
+        try:
+            self._connect()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     # -- the app and its workers
 
@@ -236,7 +248,7 @@ class House:
 
     def wait_mark(self, name: str) -> str:
         path = self.mark(name)
-        wait_until(lambda: path.exists() and path.stat().st_size > 0, lambda: f"the mark {name}: {self._story()}")
+        wait_until(lambda: path.exists() and path.stat().st_size > 0, lambda: f"the mark {name}: {self.story()}")
         return path.read_text()
 
     # -- tasks
@@ -268,12 +280,12 @@ class House:
     def known(self, task_type: str) -> None:
         """Wait until a worker has told the database what its children said of this type."""
         known = "select 1 from queues.task_types where task_type = %s"
-        wait_until(lambda: self.sql(known, task_type), lambda: f"{task_type} to be known: {self._story()}")
+        wait_until(lambda: self.sql(known, task_type), lambda: f"{task_type} to be known: {self.story()}")
 
     def asleep(self, count: int = 1) -> None:
         """Wait until so many workers have found nothing to do and lain down."""
         marks = "select 1 from queues.sleeper where until > clock_timestamp()"
-        wait_until(lambda: len(self.sql(marks)) >= count, lambda: f"{count} sleeping workers: {self._story()}")
+        wait_until(lambda: len(self.sql(marks)) >= count, lambda: f"{count} sleeping workers: {self.story()}")
 
     def cancel(self, task_id: int, reason: str = "not wanted") -> str:
         row = self._app.execute("select queues.cancel(%s, %s)", (task_id, reason)).fetchone()
@@ -297,7 +309,7 @@ class House:
             row = self.row(task_id)
             return row if condition(row) else None
 
-        found = wait_until(fits, lambda: f"task {task_id} to be {what}; it is {self.row(task_id)}: {self._story()}")
+        found = wait_until(fits, lambda: f"task {task_id} to be {what}; it is {self.row(task_id)}: {self.story()}")
         assert found is not None
         return found
 
@@ -315,7 +327,7 @@ class House:
             statement = "select count(*) from queues.task_runs where id = any (%s) and status::text = any (%s)"
             return bool(self.one(statement, task_ids, list(FINAL)) == len(task_ids))
 
-        wait_until(over, lambda: f"the end of {len(task_ids)} tasks: {self._story()}", every_s=0.03)
+        wait_until(over, lambda: f"the end of {len(task_ids)} tasks: {self.story()}", every_s=0.03)
         return [self.final(task_id) for task_id in task_ids]
 
     def history(self, task_id: int) -> list[dict[str, Any]]:
@@ -332,7 +344,7 @@ class House:
     def leased(self) -> int:
         return int(self.one("select count(*) from queues.task_runs where leased_until is not null"))
 
-    def _story(self) -> str:
+    def story(self) -> str:
         return "\n".join(worker.log for worker in self.workers)
 
     def close(self) -> None:

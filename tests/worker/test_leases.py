@@ -47,7 +47,7 @@ def ticks(house: House, claim_no: int = 1) -> list[int]:
 
 def begun(house: House, claim_no: int = 1) -> int:
     """Wait for the first effect of an execution; answers the pid of its child."""
-    wait_until(lambda: ticks(house, claim_no), lambda: f"claim {claim_no} to begin: {house._story()}")
+    wait_until(lambda: ticks(house, claim_no), lambda: f"claim {claim_no} to begin: {house.story()}")
     return int(house.mark(f"ticks-{claim_no}.pid").read_text())
 
 
