@@ -1,6 +1,9 @@
 # Everything runs in its own environment, which the first command makes: Python 3.11+, make and a package registry are enough.
 #   make demo    a small story in a throw-away database        make test    the whole suite, on servers it starts itself
 #   make check   what CI runs: lint, types, room test, suite   make clean   remove the environment and all caches
+#   make faults  every fault scenario, three seeds, full size: SEED=2 SCENARIO=7 SIZE=ci pick one   make soak  30 minutes of all
+#   make mutants breaks the engine in thirteen ways; a scenario must notice each   (docs/reliability.md)
+#   make bench   floors, Reproq and other task queues, 15 minutes at most     make bench-full   everything, can be resumed
 # PYTHON=… picks the interpreter, VENV=… another place, ARGS=… goes to pytest, JOBS=… is the number of test processes.
 
 VENV ?= .venv
@@ -10,7 +13,7 @@ JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 4 ] && n=4; [ $$n -
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 CANDIDATES := $(PYTHON) python3.13 python3.12 python3.11 python3
 
-.PHONY: demo test check lint types rooms format clean
+.PHONY: demo test check lint types rooms format bench bench-full clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -20,6 +23,25 @@ test: $(STAMP)
 	@$(PYTEST) $(ARGS)
 
 check: lint types rooms test
+
+# Scenarios that compare two rates run alone, the others side by side.
+SEED ?= 1,2,3
+SIZE ?= full
+FAULTS := FAULTS_SEED=$(SEED) FAULTS_SIZE=$(SIZE) $(BIN)/python -m pytest tests/faults -q -rP --no-header -p no:cacheprovider
+faults: $(STAMP)
+ifdef SCENARIO
+	@$(FAULTS) -k "$$(case $(SCENARIO) in *[!0-9]*) echo $(SCENARIO) ;; *) printf 's%02d' $(SCENARIO) ;; esac)" $(ARGS)
+else
+	@$(FAULTS) -m rates $(ARGS)
+	@$(FAULTS) -m "not rates" -n $(JOBS) --dist worksteal $(ARGS)
+endif
+
+soak: SEED = 1
+soak: $(STAMP)
+	@FAULTS_SOAK_S=$${SECONDS_TO_SOAK:-1800} $(FAULTS) -k s20 $(ARGS)
+
+mutants: $(STAMP)
+	@$(BIN)/python -m tests.faults.mutants $(ARGS)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check -q .
@@ -35,8 +57,15 @@ format: $(STAMP)
 	@$(BIN)/ruff check -q --fix .
 	@$(BIN)/ruff format -q .
 
+# The peers get environments of their own (bench/.envs) at the first run. ARGS="--only no-op --scale 0.2" for a trial.
+bench: $(STAMP)
+	@$(BIN)/python -m bench --minutes 14 $(ARGS)
+
+bench-full: $(STAMP)
+	@$(BIN)/python -m bench --full $(ARGS)
+
 clean:
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf bench/.envs .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment that was made in another place, or whose Python is gone, is made again.

@@ -119,7 +119,7 @@ def test_a_payload_appears_only_when_asked_for(human: bool) -> None:
     for payloads in (False, True):
         stream = io.StringIO()
         log.setup("info", stream, payloads=payloads, human=human)
-        log.say(Event.TASK_STARTED, "started", payload={"card": "4711"})
+        log.say(Event.WOKEN, "started", payload={"card": "4711"})
         logging.getLogger("other").warning("x", extra={"payload_json": "4711"})
         assert stream.getvalue().count("4711") == (2 if payloads else 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from reproq import task
+from reproq.tasks import task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` would cost every child its import

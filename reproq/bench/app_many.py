@@ -1,7 +1,7 @@
 """A thousand task types in one app."""
 
-from reproq import task
 from reproq.bench.app import noop
+from reproq.tasks import task
 
 TYPES = [f"bench.many.t{number}" for number in range(1000)]
 

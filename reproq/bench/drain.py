@@ -1,7 +1,7 @@
 """One run of the real worker over tasks that wait: how fast, at whose cost.
 
-Nothing counts rows while it runs: the rate comes afterwards from what the rows themselves say (from the first task's
-start to the last one's end), and the end is seen by asking for one row by its key.
+Nothing counts rows while it runs: the rate comes afterwards from what the rows themselves say (from the first claim
+to the last task's end), and the end is seen by asking for one row by its key.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def _wait(database: Database, plan: Plan, crew: Sequence[Worker]) -> None:
 
 
 def _judge(lab: Lab, database: Database, sampler: Sampler, cut: float, crew: Sequence[Worker]) -> Run:
-    done, started, ended, odd = database.ask("run_summary", cut)[0]
+    done, started, ended, odd, mistimed = database.ask("run_summary", cut)[0]
     if not done or started is None:
         raise LeftOut(f"no task was finished: {crew[0].last_line()}")
-    details: Values = {"tasks": done, "odd": odd, "seconds": round(ended - started, 3)}
+    details: Values = {"tasks": done, "odd": odd, "mistimed": mistimed, "seconds": round(ended - started, 3)}
     details |= {f"{name} MB": round(value, 1) for name, value in sampler.peak_mb().items() if value}
     details |= _costs(lab, database, sampler, started, ended)
     return Run(done, started, ended, details)

@@ -102,8 +102,24 @@ def _stale_high(lab: Lab, database: Database) -> int:
 def stale_high(lab: Lab) -> Values:
     """Both with a backlog of a thousand that is kept up, or a thousandth couldn't last."""
     key = "flat.stale.high"
-    base = _fed(lab, lambda _lab, database: database.enqueue(1000), 1000)
+    base = _fed(lab, _grown_up, 1000)
     done = _fed(lab, _stale_high, 1000)
+    return {key: done.rate, f"{key}.empty": base.rate, "detail": {**done.details, "empty": base.details}}
+
+
+def _grown_up(lab: Lab, database: Database) -> int:
+    """A table whose size and statistics call for the right plans."""
+    database.fill(50_000, "bench.noop", status="SUCCESSFUL")
+    last = database.enqueue(1000)
+    database.settle()
+    return last
+
+
+def newborn(lab: Lab) -> Values:
+    """A worker that starts when there is almost nothing makes its plans then; the table grows under it."""
+    key = "flat.newborn"
+    base = _fed(lab, _grown_up, 1000)
+    done = _fed(lab, lambda _lab, database: database.enqueue(1000), 1000)
     return {key: done.rate, f"{key}.empty": base.rate, "detail": {**done.details, "empty": base.details}}
 
 
@@ -157,6 +173,7 @@ def held(lab: Lab) -> Values:
     length = lab.seconds(600, 4)
     with lab.database("held") as database:
         feeder = _Feeder(database, lab.size("ours.noop", NOOP_GUESS, 4))
+        database.settle()
         with _snapshot(database, after_s=2 * piece + 1, room_gb=15) as look:
 
             def meanwhile() -> None:
@@ -255,6 +272,12 @@ STEPS = (
         "statistics of a thousand times as much",
         stale_high,
         [_pair("flat.stale.high", "statistics of a thousand times as much", 0.8, "fresh, same backlog")],
+        40,
+    ),
+    _single(
+        "a table that grows",
+        newborn,
+        [_pair("flat.newborn", "worker started on an almost empty table", 0.8, "one of 50,000 rows")],
         40,
     ),
     _single(

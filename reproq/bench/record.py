@@ -1,4 +1,4 @@
-"""The raw file of a session: a JSON line for what it ran on, one for each run of a step. What is there isn't run again."""
+"""The raw file of a session: a JSON line for what it ran on, one for each run. What is there isn't run again."""
 
 from __future__ import annotations
 

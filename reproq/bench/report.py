@@ -34,6 +34,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def number(value: float | None, unit: str = "") -> str:
     if value is None:
         return "–"
+    if not unit and value == int(value):
+        return f"{value:,.0f}"
     shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     return f"{shown}{unit}" if unit.startswith("/") else f"{shown} {unit}".strip()
 

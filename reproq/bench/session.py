@@ -143,8 +143,9 @@ def _run(step: Step, turn: int, wish: Wish, lab: Lab, record: Record, view: View
             lab.need_local()
         values = step.run(lab)
     except (ReproqError, psycopg.Error, OSError, ValueError, KeyError) as problem:
-        reason = f"{'' if isinstance(problem, LeftOut) else type(problem).__name__ + ': '}{problem}"
-        record.leave_out(step.name, " ".join(reason.split()))
+        kind = "" if isinstance(problem, LeftOut) else f"{type(problem).__name__}: "
+        reason = " ".join(f"{kind}{problem}".split())
+        record.leave_out(step.name, reason)
         view.end(f"{step.name}: left out: {reason}", step.seconds)
         return
     record.add(step.name, values, time.monotonic() - began)

@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import time
+import uuid
 from typing import Any
 
 import psycopg
@@ -24,6 +25,7 @@ from reproq.executor.child_wire import Wire
 from reproq.executor.envelopes import to_json
 
 _RUN = "select internal.run_task(%s, %s, %s, %s::jsonb)::text"
+_CLEAN = ("close all", "reset all", "unlisten *", "select pg_advisory_unlock_all()", "discard temp")
 _PATIENCE_S = 5.0
 
 
@@ -35,15 +37,26 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the address is in our memory: no other process of this uid may look
     wire = Wire.take_over()
     dsn = _read_settings(wire.source)["dsn"]
-    connection = _connect(dsn)
-    hello = {"v": 1, "types": {"db_function": {}}, "backend_pid": connection.info.backend_pid}
+    session = f"reproq system child {uuid.uuid4()}"
+    connection = _connect(dsn, session)
+    hello = {"v": 1, "types": {"db_function": {}}, "session": session}
     wire.send(f"{to_json(hello)}\n".encode())
     while (order := wire.next()) is not None:
         answer = _answer(connection, order)
         wire.send(f"{to_json(answer)}\n".encode())
         wire.forget_cancels()
-        if connection.closed or connection.broken:
+        if connection.closed or connection.broken or not _cleaned(connection):
             sys.exit(0)  # the next one starts with a connection of its own
+
+
+def _cleaned(connection: Connection) -> bool:
+    """What a function leaves in its session is not for the next one. DISCARD ALL would throw the plans away, too."""
+    try:
+        for statement in _CLEAN:
+            connection.execute(statement)
+    except psycopg.Error:
+        return False
+    return True
 
 
 def _read_settings(source: int) -> dict[str, Any]:
@@ -57,15 +70,15 @@ def _read_settings(source: int) -> dict[str, Any]:
     return settings
 
 
-def _connect(dsn: str) -> Connection:
+def _connect(dsn: str, name: str) -> Connection:
     """Waits as long as it takes: a database that is away is no reason to call the children broken."""
     pause = 0.1
     while True:
         try:
-            return connect(_checked_dsn(dsn), name="reproq system child")
+            return connect(_checked_dsn(dsn), name=name)
         except psycopg.Error as exc:
             if "unsupported startup parameter" in str(exc):
-                return connect(dsn, name="reproq system child")
+                return connect(dsn, name=name)
             sys.stderr.write(f"waiting for the database: {first_line(exc)}\n")
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(_PATIENCE_S, pause * 2)

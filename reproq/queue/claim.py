@@ -62,9 +62,9 @@ def lie_down(scope: Scope, expiry_s: float) -> Call:
     return Call(sql, (scope.worker_id, scope.queues, scope.prefixes, seconds(expiry_s)), _optional_float)
 
 
-def nothing_left(scope: Scope) -> Call:
-    sql = b"select queues.nothing_left($1, $2)"
-    return Call(sql, (scope.queues, scope.prefixes), lambda rows: rows[0][0] == b"t")
+def nothing_left(scope: Scope, pools: list[dict[str, Any]]) -> Call:
+    sql = b"select queues.nothing_left($1, $2, $3)"
+    return Call(sql, (scope.queues, scope.prefixes, orjson.dumps(pools)), lambda rows: rows[0][0] == b"t")
 
 
 def _optional_float(rows: Rows) -> float | None:

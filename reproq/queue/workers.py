@@ -37,9 +37,14 @@ def listen() -> Call:
     return Call(b"listen reproq", (), _nothing)
 
 
-def end_session(backend_pid: int) -> Call:
-    """Ends another session of the same login: that of a child that was killed."""
-    return Call(b"select pg_catalog.pg_terminate_backend($1)", (number(backend_pid),), _nothing)
+def end_session(name: str) -> Call:
+    """Ends another session of the same login: that of a child that was killed. By name: behind a pooler a process
+    number would be somebody else's."""
+    sql = (
+        b"select pg_catalog.pg_terminate_backend(pid) from pg_catalog.pg_stat_activity"
+        b" where application_name = $1 and usename = current_user"
+    )
+    return Call(sql, (name.encode(),), _nothing)
 
 
 def _text(value: bytes | None) -> str:

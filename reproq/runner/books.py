@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from reproq.log import Event, say
 from reproq.models.envelope import Outcome
@@ -24,6 +24,7 @@ class Books:
         self.leases = leases
         self.finishes = Finishes(desk, worker_id, self.finished)
         self.lost = 0
+        self.retried: Callable[[], None] = lambda: None
 
     def record(self, execution: Execution, outcome: Outcome) -> None:
         """The outcome goes to the database, if the task is still ours."""
@@ -46,6 +47,7 @@ class Books:
             self.drop(execution, outcome)
         elif answer == "done" and not outcome["success"]:
             _say_failure(execution, outcome)
+            self.retried()
 
     def drop(self, execution: Execution, outcome: Outcome) -> None:
         execution.over = True
@@ -105,13 +107,16 @@ class Books:
             self.leases.drop(execution)
 
 
+_NEVER_RETRIED = (FailureKind.VALIDATION, FailureKind.NO_HANDLER)
+
+
 def failure(execution: Execution, kind: FailureKind, error: str) -> Outcome:
     return {"id": execution.id, "claim_no": execution.claim_no, "success": False, "kind": kind, "error": error}
 
 
 def _say_failure(execution: Execution, outcome: Outcome) -> None:
     kind = outcome.get("kind", "snoozed")
-    over = execution.is_last_attempt or outcome.get("final")
+    over = execution.is_last_attempt or outcome.get("final") or kind in _NEVER_RETRIED
     say(
         Event.TASK_FAILED if over else Event.TASK_RETRIED,
         f"task {execution.id} attempt {execution.attempt} of {execution.max_attempts}: {kind}: "

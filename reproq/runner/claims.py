@@ -20,7 +20,7 @@ from reproq.models.execution import Execution
 from reproq.queue import claim as sql
 from reproq.queue import lease as lease_sql
 from reproq.queue.claim import Claimed, Scope
-from reproq.runner.crew import MAX_BATCH, Station
+from reproq.runner.crew import MAX_BATCH, NO_SYSTEM_TYPES, Station
 from reproq.runner.desk import Desk, Errand
 from reproq.runner.leases import Leases
 
@@ -56,6 +56,7 @@ class Claims:
         self._last_at = 0.0
         self._marked_until = 0.0
         self._due_at: float | None = None
+        self._due_unknown = False
         self._slow_said_at = 0.0
         self.claiming = False
         self.stopped = False
@@ -67,13 +68,19 @@ class Claims:
         for station in self._stations:
             station.wake()
 
+    def retry_noted(self) -> None:
+        """A task of ours went back for later: the mark, which may be older or on its way, doesn't know when."""
+        self._due_unknown = True
+        if self._marked_until:
+            self.wake()
+
     def turn(self, now: float) -> float:
         """Called in every turn of the loop, cheap when there is nothing to do. Answers how long it can wait."""
         if self.claiming or self.stopped or not self._desk.idle:
             return _RECLAIM_EVERY_S
         if self._due_at is not None and now >= self._due_at:
             self.wake()
-        pools = [station.want(self._leave_unknown) for station in self._stations]
+        pools = self.wants()
         asking = [station.next_claim_at for station, pool in zip(self._stations, pools, strict=True) if pool["free"]]
         first = min(asking, default=now + _RECLAIM_EVERY_S)
         if first <= now or now - self._last_at >= _RECLAIM_EVERY_S:
@@ -84,10 +91,19 @@ class Claims:
     def stop(self) -> None:
         self.stopped = True
 
+    def wants(self) -> list[dict[str, Any]]:
+        """The pools as SQL wants to see them, station by station."""
+        return [station.want(self._leave_unknown) for station in self._stations]
+
+    def as_sql(self, pools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """System types are ours alone: no app gets them, also where this worker runs none of them."""
+        own = any(station.pool.kind.is_system for station in self._stations)
+        return pools if own else [NO_SYSTEM_TYPES, *pools]
+
     def _claim(self, now: float, wanted: int, pools: list[dict[str, Any]]) -> None:
         self.claiming = True
         self._last_at = now
-        call = sql.claim(self._scope, self._lease_s, wanted, self._hints if wanted else None, pools)
+        call = sql.claim(self._scope, self._lease_s, wanted, self._hints if wanted else None, self.as_sql(pools))
         errand = Errand(call, lambda _answer: None, lost=self._lost)
         errand.done = lambda claimed: self._claimed(claimed, pools, errand.sent_ns)
         self._desk.send(errand)
@@ -113,8 +129,9 @@ class Claims:
 
     def _lie_down(self, now: float) -> None:
         """The mark first; only what is committed after it is sure to wake us, so look again before sleeping."""
-        if now >= self._marked_until - _MARK_S / 2:
+        if self._due_unknown or now >= self._marked_until - _MARK_S / 2:
             fresh = now >= self._marked_until
+            self._due_unknown = False
             call = sql.lie_down(self._scope, _MARK_S)
             self._desk.send(Errand(call, lambda due_in: self._marked(due_in, fresh), lost=lambda: None))
         else:
@@ -123,7 +140,7 @@ class Claims:
     def _marked(self, due_in_s: float | None, fresh: bool) -> None:
         now = time.monotonic()
         self._marked_until = now + _MARK_S
-        if fresh:
+        if fresh or self._due_unknown:
             self.wake()
         self._due_at = None if due_in_s is None else now + max(0.0, due_in_s)
 

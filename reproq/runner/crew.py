@@ -13,6 +13,7 @@ from reproq.executor.pool import Kind, Pool
 from reproq.models.execution import Execution
 
 SYSTEM_TYPES = ("db_function",)
+NO_SYSTEM_TYPES = {"free": 0, "never": True, "types": list(SYSTEM_TYPES)}
 MAX_BATCH = 500
 _SHORT_S = 0.001
 _DEPTH = 32

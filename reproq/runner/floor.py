@@ -55,7 +55,7 @@ class Floor:
         self._oom = OomWatch()
         self._route: dict[str, Station | None] = {}
         self._contained: set[str] = set()
-        self._sessions: dict[str, int] = {}
+        self._sessions: dict[str, str] = {}
         self.stops = Stops(loop, keeper, books.leases, settings.kill_grace_s, self._child_of, self.take_back)
         self.deep: set[Child] = set()  # children with lines that wait in their socket
         self.closing = False
@@ -272,7 +272,7 @@ class Floor:
             said = orjson.loads(hello)
             types = {str(name): dict(given or {}) for name, given in (said.get("types") or {}).items()}
             if child.pool.kind.is_system:
-                self._sessions[child.key] = int(said["backend_pid"])
+                self._sessions[child.key] = str(said["session"])
         except (ValueError, AttributeError, TypeError, KeyError):
             return False
         if child.printed:
@@ -342,9 +342,9 @@ class Floor:
 
     def _end_session(self, child: Child) -> None:
         """The server may still work for a system child that was killed; a retry starts only when that has ended."""
-        backend_pid = self._sessions.pop(child.key, None)
-        if backend_pid is not None:
-            self._desk.send(Errand(workers.end_session(backend_pid), lambda _none: None, lost=lambda: None))
+        session = self._sessions.pop(child.key, None)
+        if session is not None:
+            self._desk.send(Errand(workers.end_session(session), lambda _none: None, lost=lambda: None))
 
     def _boot_failed(self, child: Child, message: str, tail: str) -> None:
         pool = child.pool

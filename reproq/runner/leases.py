@@ -24,7 +24,7 @@ def boottime_ns() -> int:
 
 class Leases:
     def __init__(self, lease_s: float, tell_guard: Tell) -> None:
-        self._ours_ns = int((lease_s - max(1.0, lease_s / 6)) * 1e9) if lease_s > 1.2 else int(lease_s * 0.5e9)
+        self._ours_ns = int((lease_s - max(1.0, lease_s / 6)) * 1e9)
         self._tell = tell_guard
         self._lock = threading.Lock()
         self._held: dict[tuple[int, int], Execution] = {}

@@ -69,6 +69,7 @@ class Runner:
         )
         self.drain = Drain(self)
         self.floor.types_changed = self._register
+        self.books.retried = self.claims.retry_noted
         self.floor.impossible = lambda: self.drain.begin("children that can't be started", status=EXIT_NO_CHILDREN)
         self.floor.interrupted = lambda execution: self.books.give_back([execution])
         self._asking_empty = False
@@ -130,7 +131,8 @@ class Runner:
     def nothing_found(self) -> None:
         if self.settings.until_empty and not self._asking_empty and not self.leases:
             self._asking_empty = True
-            self.claim_desk.send(Errand(claim_sql.nothing_left(self._scope), self._told_empty))
+            pools = self.claims.as_sql(self.claims.wants())
+            self.claim_desk.send(Errand(claim_sql.nothing_left(self._scope, pools), self._told_empty))
 
     def heard(self, queue: str) -> None:
         """A notification: somebody enqueued."""

@@ -65,7 +65,7 @@ class Client:
 class Repeated:
     """A call in a thread of its own, again and again until the block ends; what it raises, the block's end raises."""
 
-    def __init__(self, call: Callable[[], None], every_s: float) -> None:
+    def __init__(self, call: Callable[[], object], every_s: float) -> None:
         self._call = call
         self._every_s = every_s
         self._over = threading.Event()

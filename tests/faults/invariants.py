@@ -147,7 +147,11 @@ def _burned(step: Step, drain: Drain) -> Violations:
 
 def i9_nothing_stale(evidence: Evidence) -> Violations:
     for row in evidence.rows.values():
-        if row.status == "SUCCESSFUL" and isinstance(row.result, dict) and row.result.get("claim", row.claim) != row.claim:
+        if (
+            row.status == "SUCCESSFUL"
+            and isinstance(row.result, dict)
+            and row.result.get("claim", row.claim) != row.claim
+        ):
             yield f"task {row.id} belongs to claim {row.claim} and has the result of claim {row.result['claim']}"
     for execution, lines in evidence.by_execution.items():
         for step in evidence.releases.get(execution, []):

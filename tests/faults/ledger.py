@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.faults.evidence import Execution, Line
@@ -26,6 +27,7 @@ class Ledger:
         path.touch()
         self._read = 0
         self._lines: list[Line] = []
+        self._counts: Counter[str] = Counter()
 
     @property
     def lines(self) -> list[Line]:
@@ -34,11 +36,14 @@ class Ledger:
             file.seek(self._read)
             *new, _unfinished = file.read().split(b"\n")
         self._read += sum(len(text) + 1 for text in new)
-        self._lines += [parse(text.decode()) for text in new]
+        fresh = [parse(text.decode()) for text in new]
+        self._counts.update(line.kind for line in fresh)
+        self._lines += fresh
         return self._lines
 
     def count(self, kind: str) -> int:
-        return sum(line.kind == kind for line in self.lines)
+        _ = self.lines
+        return self._counts[kind]
 
     def busy(self) -> dict[int, Execution]:
         """The processes that are in the middle of a task, as far as the ledger knows."""

@@ -31,6 +31,7 @@ APPS = Path(__file__).parent / "apps"
 _FLAGS = ("--lease", "5s", "--heartbeat", "1s", "--drain-timeout", "10s", "--kill-grace", "1s")
 _OPEN = "select count(*) from queues.task_runs where completed_at is null or leased_until is not null"
 _ORPHANS_S = 2.0
+PATIENCE_S = float(os.environ.get("FAULTS_PATIENCE_S", "180"))
 
 Value = TypeVar("Value")
 
@@ -97,7 +98,7 @@ class Scene:
         except psycopg.OperationalError:
             return -1
 
-    def wait_all_over(self, patience_s: float = 120) -> None:
+    def wait_all_over(self, patience_s: float = PATIENCE_S) -> None:
         """Until no task is open; the database may come and go meanwhile."""
         wait_until(lambda: self.open_tasks() == 0, lambda: f"the end of {self.left()}: {self.log()}", patience_s, 0.1)
 

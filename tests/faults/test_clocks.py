@@ -51,7 +51,11 @@ def test_s19_workers_whose_clocks_are_an_hour_off_start_nothing_early_and_lose_n
         DUE_S,
     )
     due = now + int(DUE_S * 1e9)
-    wait_until(lambda: scene.one("select count(*) from queues.task_runs where id = any (%s) and completed_at is null", later) == 0)
+    wait_until(
+        lambda: (
+            scene.one("select count(*) from queues.task_runs where id = any (%s) and completed_at is null", later) == 0
+        )
+    )
     assert all(line.ns >= due for line in scene.ledger.lines if line.task in later), "begun before it was due"
     last = max(line.ns for line in scene.ledger.lines if line.task in later)
     assert last <= due + 5e9, f"begun {(last - due) / 1e9:.1f} s late"

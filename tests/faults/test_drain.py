@@ -61,7 +61,9 @@ def test_s15_tasks_that_ignore_term_are_killed_then_given_back_and_only_then_run
 TERM, INT, QUIT = signal.SIGTERM, signal.SIGINT, signal.SIGQUIT
 
 
-@pytest.mark.parametrize("signals", [(TERM,) * 5, (TERM, INT), (QUIT, QUIT), (INT, TERM)], ids=lambda s: "+".join(n.name for n in s))
+@pytest.mark.parametrize(
+    "signals", [(TERM,) * 5, (TERM, INT), (QUIT, QUIT), (INT, TERM)], ids=lambda s: "+".join(n.name for n in s)
+)
 def test_s16_a_second_signal_ends_a_busy_worker_within_two_seconds(
     scene: Scene, signals: tuple[signal.Signals, ...]
 ) -> None:

@@ -43,6 +43,25 @@ def test_s04_a_runner_frozen_alone_has_no_live_child_when_its_leases_end(scene: 
     assert _expired(scene.check()) == CHILDREN
 
 
+def test_s04_the_answer_that_a_frozen_runner_finds_after_its_thaw_is_nobodys_any_more(scene: Scene) -> None:
+    """Its children had answered in time; meanwhile the leases ran out, and another worker runs the tasks again."""
+    scene.client().enqueue("quick_then_slow", [{"s": 1, "then": 6}] * CHILDREN, max_attempts=10)
+    frozen = scene.worker().ready()
+    scene.wait_lines("start", CHILDREN)
+    scene.freeze([frozen.pid])
+    other = scene.worker().ready()
+    scene.wait_lines("start", 2 * CHILDREN)
+    assert scene.ledger.count("end") == CHILDREN
+    scene.thaw([frozen.pid])
+    frozen.wait_event("result_dropped", CHILDREN)
+    dropped = boottime_ns()
+    scene.wait_all_over()
+    _works_again(scene, frozen, other)
+    evidence = scene.check()
+    ends = [line.ns for line in evidence.lines if line.kind == "end" and line.claim == 2]
+    assert len(ends) == CHILDREN and min(ends) > dropped, "the tasks were over before the stale answers came"
+
+
 def _expired(evidence: Evidence) -> int:
     return sum(step.is_expiry for step in evidence.steps)
 

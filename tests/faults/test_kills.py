@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
 
 from tests.faults.clients import Repeated
 from tests.faults.ledger import boottime_ns
@@ -13,8 +17,11 @@ from tests.worker.harness import Worker, wait_until
 
 TASK_S = 0.02
 BACKLOG = 500
+# What a worker does that has no child free.
+_RECLAIM = "select from queues.claim(%s, null, null, interval '5 seconds', 0)"
 
 
+@pytest.mark.rates
 def test_s01_a_busy_child_killed_every_200_ms_loses_nothing_and_costs_little(scene: Scene) -> None:
     client = scene.client()
 
@@ -69,6 +76,25 @@ def test_s02_runners_killed_every_two_seconds_lose_nothing_and_leave_nobody(scen
     evidence = scene.check()
     assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
     print(f"{count} tasks, {evidence.executions} executions, {len(scene.house.workers) - 3} kills")
+
+
+def test_s02_many_leases_that_run_out_at_once_are_reclaimed_once_each(scene: Scene) -> None:
+    """By many that see them run out at the same moment, while workers claim at once what has been reclaimed."""
+    scene.client().enqueue("work", [{"s": 0.02}] * scene.size(ci=1000, full=3000), max_attempts=25)
+    workers = [scene.worker() for _ in range(3)]
+    ghost = "select count(*) from queues.claim('ghost/1/x', null, null, interval '4 seconds', 500)"
+    claimed = sum(scene.one(ghost) for _ in range(2))
+    busy_ones = [scene.database.connect("worker") for _ in range(4)]
+    for worker in workers:
+        worker.ready()
+    with ExitStack() as stack:
+        for number, line in enumerate(busy_ones):
+            stack.enter_context(Repeated(partial(line.execute, _RECLAIM, [f"busy/{number}/x"]), 0.001))
+        scene.wait_all_over()
+    evidence = scene.check()
+    assert sum(step.is_expiry for step in evidence.steps) == claimed >= 500
+    assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
+    assert evidence.executions == len(evidence.rows)
 
 
 def _recovered(scene: Scene, victim: Worker, killed: int) -> None:

@@ -6,6 +6,8 @@ import sys
 import time
 from collections import defaultdict
 
+import pytest
+
 from tests.faults.evidence import Evidence
 from tests.faults.ledger import boottime_ns
 from tests.faults.scene import APPS, LEASE_S, Scene
@@ -26,6 +28,7 @@ def test_s06_a_hogged_interpreter_and_floods_of_stderr_cost_no_lease(scene: Scen
     scene.client().enqueue("hog", [{"s": hogged}], max_attempts=1)
     scene.client().enqueue("loud", [{"mib": 20}] * floods, max_attempts=1)
     worker = scene.worker().ready()
+    scene.wait_lines("end", 4)
     scene.weigh(worker)
     scene.wait_all_over()
     evidence = scene.check()
@@ -33,6 +36,7 @@ def test_s06_a_hogged_interpreter_and_floods_of_stderr_cost_no_lease(scene: Scen
     assert evidence.executions == len(evidence.rows)
 
 
+@pytest.mark.rates
 def test_s11_poison_ends_by_its_own_cause_and_hardly_slows_the_good(scene: Scene) -> None:
     good, poison = scene.size(ci=(400, 20), full=(1000, 50))
     client = scene.client()
@@ -101,7 +105,8 @@ def test_s13_hostile_output_ends_its_own_task_and_no_other(scene: Scene) -> None
     scene.wait_lines("end", 20)
     scene.weigh(worker)
     hows = {how: client.enqueue("hostile", [{"how": how}] * each, max_attempts=1) for how in KINDS}
-    client.enqueue("work", [{"s": 0.005}] * good, max_attempts=1)
+    client.enqueue("work", [{"s": 0.005}] * (good // 2), max_attempts=1)
+    client.enqueue("talks", [{}] * (good // 2), max_attempts=1)
     began = boottime_ns()
     scene.wait_all_over()
     print(f"{each} of {len(KINDS)} kinds among {good}: {(boottime_ns() - began) / 1e9:.1f} s")

@@ -33,7 +33,7 @@ def test_s20_a_soak_of_mixed_faults_loses_nothing_and_leaks_nothing(scene: Scene
     proxy = scene.proxy()
     steady = scene.worker(dsn=proxy.dsn).ready()
     rolling = [scene.worker().ready()]
-    client = scene.client()
+    client, fickle = scene.client(), scene.client()
     bodies: list[Body] = []
     faults: list[Callable[[], object]] = [
         lambda: _kill_a_child(scene, steady),
@@ -42,7 +42,7 @@ def test_s20_a_soak_of_mixed_faults_loses_nothing_and_leaks_nothing(scene: Scene
         proxy.cut,
         lambda: scene.sql(scene.dice.choice(_DDL)),
         lambda: _cancel_some(scene),
-        lambda: client.roll_back("work", {}),
+        lambda: fickle.roll_back("work", {}),
     ]
     until = time.monotonic() + SECONDS
     with Repeated(lambda: _feed(scene, client), 0.1), Repeated(lambda: bodies.append(body(steady.pid)), 1):
@@ -80,7 +80,9 @@ def _kill_and_replace(scene: Scene, rolling: list[Worker]) -> None:
 
 
 def _cancel_some(scene: Scene) -> None:
-    scene.sql("select queues.cancel(id, 'soak') from queues.task_runs where completed_at is null order by random() limit 3")
+    scene.sql(
+        "select queues.cancel(id, 'soak') from queues.task_runs where completed_at is null order by random() limit 3"
+    )
 
 
 def _forgiving(fault: Callable[[], object]) -> None:

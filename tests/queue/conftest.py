@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -182,11 +183,16 @@ def shared_databases(migrated: Callable[[EmbeddedServer], None]) -> Iterator[Cal
         queue.admin.close()
 
 
+_tests = itertools.count(1)
+
+
 @pytest.fixture
 def q(server: EmbeddedServer, shared_databases: Callable[[EmbeddedServer], Queue]) -> Iterator[Queue]:
     """An empty queue, in a database that the tests of this folder share: nothing but rows may be changed in it."""
     queue = shared_databases(server)
     queue.admin.execute(as_sql(_EMPTY))
+    if next(_tests) % 50 == 0:
+        queue.admin.execute("vacuum queues.task_runs, queues.task_events, queues.settings")
     queue.database = Database(server, queue.database.name)
     yield queue
     queue.database.close()

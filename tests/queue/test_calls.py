@@ -81,9 +81,9 @@ def test_sleeping_and_what_is_left(q: Queue, line: Line) -> None:
     assert q.value("select queues = array['default', 'odd\"\\,{} name'] and prefixes is null from queues.sleeper")
     q.enqueue(scheduled_at="2100-01-01")
     assert line.run(claims.lie_down(SCOPE, 30), 20) > 1e9
-    assert line.run(claims.nothing_left(SCOPE), 20) is True
+    assert line.run(claims.nothing_left(SCOPE, POOLS), 20) is True
     q.enqueue()
-    assert line.run(claims.nothing_left(SCOPE), 20) is False
+    assert line.run(claims.nothing_left(SCOPE, POOLS), 20) is False
 
 
 def test_a_worker_comes_and_goes(q: Queue, line: Line) -> None:

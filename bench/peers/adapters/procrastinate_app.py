@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from typing import Any
 
@@ -30,6 +30,8 @@ def synchronous() -> Iterator[Any]:
 class Peer:
     def __init__(self) -> None:
         self.connection = psycopg.connect(DSN, autocommit=True)
+        self.kept_open = ExitStack()
+        self.opened: Any = None
 
     def install(self) -> None:
         with synchronous() as opened:
@@ -46,8 +48,7 @@ class Peer:
             return watch.seconds()
 
     def put(self, kind: str, n: int) -> float:
-        if not hasattr(self, "opened"):
-            self.opened = synchronous().__enter__()
+        self.opened = self.opened or self.kept_open.enter_context(synchronous())
         self.opened.configure_task(kind).defer(n=n)
         return time.time()
 

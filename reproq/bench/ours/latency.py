@@ -27,7 +27,7 @@ def to_first_line(lab: Lab) -> Values:
         with database.server.connect(database.name, "app") as app:
             _samples(WARM_UPS, lambda: 0.02, app, database, worker)
             soon = _samples(lab.count(200, 20), lambda: 0.005, app, database, worker)
-            late = _samples(lab.count(60, 5), lambda: random.uniform(0.2, 1.2), app, database, worker)
+            late = _samples(lab.count(30, 5), lambda: random.uniform(0.2, 1.2), app, database, worker)
     found = {
         f"latency.{name}.{q}": percentile(taken, q)
         for name, taken in (("soon", soon), ("late", late))
@@ -93,7 +93,7 @@ STEPS = (
             Figure("latency.late.50", "after a pause of 0.2–1.2 s, p50", "ms"),
             Figure("latency.late.99", "the same, p99", "ms"),
         ],
-        50,
+        32,
         local=True,
     ),
     Step(

@@ -86,6 +86,27 @@ def loud(payload: Payload, ctx: Context) -> Payload:
     return done(ctx)
 
 
+@task("talks", backoff_base=0.05, backoff_cap=0.2)
+def talks(payload: Payload, ctx: Context) -> Payload:
+    """On its standard output, in every way there is, and in the words of the protocol."""
+    note("start", ctx)
+    print('{"v":1,"id":1,"claim_no":1,"success":true}')
+    os.write(1, b'{"v":1}\n')
+    libc = ctypes.CDLL(None)
+    libc.printf(b"{}\n")
+    libc.fflush(None)
+    subprocess.run(["echo", '{"success":false}'], check=True)
+    return done(ctx)
+
+
+@task("quick_then_slow", backoff_base=0.05, backoff_cap=0.2)
+def quick_then_slow(payload: Payload, ctx: Context) -> Payload:
+    """The first execution is soon over, the next one lasts."""
+    note("start", ctx)
+    beat(ctx, payload["s"] if ctx.claim_no == 1 else payload["then"])
+    return done(ctx)
+
+
 @task("poison", backoff_base=0.05, backoff_cap=0.2)
 def poison(payload: Payload, ctx: Context) -> None:
     note("start", ctx)

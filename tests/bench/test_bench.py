@@ -1,0 +1,105 @@
+"""The benchmark: its file goes on where it was, its tables say what was reached, its command measures and cleans up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from reproq.bench.figures import Figure, Results, Series, Step, Values, at_least, at_most
+from reproq.bench.lab import Lab
+from reproq.bench.record import Record, read
+from reproq.bench.report import markdown, number, verdict
+from tests.conftest import Database
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = {"fsync": "on", "synchronous_commit": "on"}
+
+
+def facts(**more: Any) -> dict[str, Any]:
+    same = {"reproq": "1", "commit": "a", "machine": "m", "server": "s", "scale": 1, "disk": "", "python": "3"}
+    return {**same, "at": time.time(), "psycopg": "3", "settings": SETTINGS, **more}
+
+
+def nothing(_lab: Lab) -> Values:
+    return {}
+
+
+def test_an_unfinished_session_is_taken_up_and_a_cut_off_line_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "quick.partial.jsonl"
+    record = Record.open(path, facts(), resume=True)
+    record.add("one", {"a": 1.0}, 2)
+    record.add("one", {"a": 3.0}, 2)
+    record.leave_out("two", "no such thing")
+    with path.open("a") as file:
+        file.write('{"step": "thr')
+    found = Record.open(path, facts(), resume=True)
+    assert found.done == {"one": 2, "two": 1}
+    assert found.results().value("a") == 2.0
+    assert found.results().left_out == {"two": "no such thing"}
+
+
+def test_a_session_of_another_machine_is_not_taken_up(tmp_path: Path) -> None:
+    path = tmp_path / "quick.partial.jsonl"
+    Record.open(path, facts(), resume=True).add("one", {"a": 1.0}, 2)
+    assert not Record.open(path, facts(machine="another"), resume=True).runs
+
+
+def test_a_session_is_not_taken_up_when_a_fresh_one_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "quick.partial.jsonl"
+    Record.open(path, facts(), resume=True).add("one", {"a": 1.0}, 2)
+    assert not Record.open(path, facts(), resume=False).runs
+
+
+def test_a_bound_is_judged_by_ratio_or_by_value() -> None:
+    results = Results({"floor": Series((100.0,)), "ours": Series((39.0, 41.0, 45.0)), "memory": Series((61.0,))})
+    assert verdict(Figure("ours", "ours", against="floor", bound=at_least(0.4)), results) == "reached"
+    assert verdict(Figure("ours", "ours", against="floor", bound=at_least(0.5)), results) == "**missed**"
+    assert verdict(Figure("memory", "memory", "MB", bound=at_most(60)), results) == "**missed**"
+    assert verdict(Figure("ours", "ours", against="never", bound=at_least(0.4)), results) == ""
+
+
+def test_the_table_names_machine_median_ratio_and_what_was_left_out(tmp_path: Path) -> None:
+    record = Record.open(tmp_path / "a.jsonl", facts(machine="two cores"), resume=False)
+    record.add("floor", {"floor": 1000.0}, 1)
+    record.add("ours", {"ours": 700.0, "detail": {"foreign cores": 0.9}}, 1)
+    record.leave_out("peer", "can't be had")
+    ours = Figure("ours", "no-op", against="floor", bound=at_least(0.4))
+    steps = [Step("floor", "F", nothing, [Figure("floor", "bare")]), Step("ours", "O", nothing, [ours])]
+    text = markdown(record, steps)
+    for part in (
+        "two cores",
+        "| no-op | 700/s |  | 0.700 | bare (1,000/s) | ≥ 0.4 × | reached |",
+        "can't be had",
+        "0.90",
+    ):
+        assert part in text
+
+
+def test_numbers_are_short() -> None:
+    assert [number(value, "/s") for value in (12345.6, 12.34, 1.234)] == ["12,346/s", "12.3/s", "1.23/s"]
+    assert number(None) == "–"
+
+
+def test_the_command_measures_on_a_given_server_and_leaves_nothing_there(database: Database, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "reproq", "bench", "--database-url", database.dsn, "--scale", "0.01", "--plain"]
+    command += ["--repeats", "1", "--results", str(tmp_path), "--only", "claim and finish", "--only", "ours: no-op"]
+    before = everything(database)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    raw = next(tmp_path.glob("*-quick.jsonl"))
+    record = read(raw)
+    assert record is not None
+    assert {run["step"] for run in record.runs if "values" in run} == {"floor: claim and finish", "ours: no-op"}
+    assert "to" in (tmp_path / "latest.md").read_text()
+    assert everything(database) == before
+
+
+def everything(database: Database) -> list[tuple[Any, ...]]:
+    """Databases and roles of the bench on this server."""
+    return database.execute(
+        "select datname from pg_database where datname ~ '^reproq_bench' union all "
+        "select rolname from pg_roles where rolname ~ '^reproq_bench'"
+    )
