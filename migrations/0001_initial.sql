@@ -25,6 +25,7 @@ create table queues.task_runs (
     unique_among    text,
     attempt_count   integer not null default 0,
     max_attempts    integer not null default 3,
+    attempts_open   boolean not null default false,  -- nobody has said how many: once known, the type's number counts
     give_backs      integer not null default 0,
     worker_id       text,
     claim_no        bigint not null default 0,

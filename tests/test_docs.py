@@ -229,11 +229,11 @@ ORDER = {"v": 1, "do": "run", "claim_no": 2, "worker_id": "host/1", "queue_name"
          "max_attempts": 3, "deadline_s": None, "idempotency_key": "task-7"}  # fmt: skip
 TALKS: dict[str, list[tuple[str, dict[str, object], dict[str, object]]]] = {
     "perl": [
-        ("media.thumbnail", {"file": "a.png"}, {"success": True, "result": {"thumbnail": "small-a.png"}}),
+        ("media.thumbnail", {"file": "a.png"}, {"success": True, "payload": {"thumbnail": "small-a.png"}}),
         ("media.thumbnail", {}, {"success": False, "kind": "raised", "error": "no file in the payload\n"}),
     ],
     "js": [
-        ("text.count", {"text": "to be or not"}, {"success": True, "result": {"words": 4}}),
+        ("text.count", {"text": "to be or not"}, {"success": True, "payload": {"words": 4}}),
         ("text.count", {"text": 7}, {"success": False, "kind": "validation", "error": "text: a string is needed"}),
         ("text.other", {}, {"success": False, "kind": "raised", "error": "no such type: text.other", "final": True}),
     ],

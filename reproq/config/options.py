@@ -39,7 +39,7 @@ OPTIONS = (
     Option(
         "max_memory", values.or_never(values.size(2**20, 2**50)), "--max-memory", ("REPROQ_MAX_MEMORY",), "max_memory"
     ),
-    Option("lease_s", values.duration(2, _DAY), "--lease", ("REPROQ_LEASE",), "lease"),
+    Option("lease_s", values.duration(3, _DAY), "--lease", ("REPROQ_LEASE",), "lease"),
     Option("heartbeat_s", values.duration(0.1, _DAY), "--heartbeat", ("REPROQ_HEARTBEAT",), "heartbeat"),
     Option("poll_interval_s", values.duration(0.01, _DAY), "--poll-interval", ("POLL_INTERVAL",), "poll_interval"),
     Option("drain_timeout_s", values.duration(0, _DAY), "--drain-timeout", ("REPROQ_DRAIN_TIMEOUT",), "drain_timeout"),

@@ -43,7 +43,7 @@ def read_envelope(line: bytes, task_id: int, claim_no: int) -> Outcome:
     if success is True:
         if error or invalid:
             raise BadEnvelope("it says success and names an error")
-        outcome = {"id": task_id, "claim_no": claim_no, "success": True, "result": envelope.get("payload")}
+        outcome = {"id": task_id, "claim_no": claim_no, "success": True, "payload": envelope.get("payload")}
         if "finished" in envelope:
             outcome["finished"] = envelope["finished"] is True
         return outcome
@@ -63,7 +63,7 @@ def _failure(envelope: dict[str, Any], error: object, invalid: object) -> Outcom
     detail = envelope.get("error_detail")
     outcome: Outcome = {"kind": FailureKind.VALIDATION if invalid else FailureKind.RAISED, "error": error or invalid}
     if isinstance(detail, dict):
-        outcome["error_json"] = detail
+        outcome["error_detail"] = detail
     for flag in ("final", "finished"):
         if envelope.get(flag) is True:
             outcome[flag] = True

@@ -31,6 +31,7 @@ class Station:
         self.pool = pool
         pool.station = self
         self.known = False  # whether a child has said which types it serves
+        self.registered = False  # and the database has heard: a claim goes by a type's own settings
         self.ready: deque[Execution] = deque()
         self.unconfirmed: deque[Execution] = deque()  # last attempts: their start must be committed first
         self.confirming = 0
@@ -67,7 +68,7 @@ class Station:
 
     def wants(self) -> int:
         """How many to claim now: what can start at once, and what will be able to start soon."""
-        if not self.pool.ever_ready:
+        if not self.registered:
             return 0
         ahead = min(MAX_BATCH, int(self.rate * _AHEAD_S))
         idle = len(self.pool.idle)

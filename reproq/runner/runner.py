@@ -19,6 +19,7 @@ from setproctitle import setproctitle
 
 from reproq import __version__
 from reproq.config import Settings
+from reproq.db.errors import first_line
 from reproq.executor import kernel
 from reproq.executor.pool import Pool
 from reproq.log import Event, bind, say
@@ -155,7 +156,19 @@ class Runner:
         call = workers.register(
             self._scope, socket.gethostname(), os.getpid(), __version__, size, types, not self.settings.leave_unknown
         )
-        self.finish_desk.send(Errand(call, lambda _none: self._ask_unserved(), refused=_types_refused))
+        known = [station for station in self.stations if station.known]
+        self.finish_desk.send(
+            Errand(call, lambda _none: self._registered(known), refused=lambda exc: self._types_refused(known, exc))
+        )
+
+    def _registered(self, known: list[crew.Station]) -> None:
+        for station in known:
+            station.registered = True
+        self._ask_unserved()
+
+    def _types_refused(self, known: list[crew.Station], exc: Exception) -> None:
+        say(Event.DATABASE_ERROR, f"the settings of the task types were refused: {first_line(exc)}", logging.ERROR)
+        self._registered(known)
 
     def _ask_unserved(self) -> None:
         """Once all of our own types are known: does anything wait for a worker that doesn't exist?"""
@@ -196,7 +209,3 @@ def _say_unserved(waiting: list[tuple[str, str, float]]) -> None:
             queue_name=queue,
             task_type=task_type,
         )
-
-
-def _types_refused(exc: Exception) -> None:
-    say(Event.DATABASE_ERROR, f"the settings of the task types were refused: {exc}", logging.ERROR)

@@ -86,7 +86,7 @@ class Repeated:
         while not self._over.is_set():
             try:
                 self._call()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  (the block's end raises it)
                 self._error = error
                 return
             self._over.wait(self._every_s)

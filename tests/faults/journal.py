@@ -34,5 +34,6 @@ def steps(query: Query) -> list[Step]:
 
 
 def _step(row: Sequence[Any], shift: int) -> Step:
-    task, at, *middle, lease_end = row
-    return Step(task, at - shift, *middle, None if lease_end is None else lease_end - shift)
+    lease_end = None if row[11] is None else row[11] - shift
+    values: list[Any] = [row[0], row[1] - shift, *row[2:11], lease_end]
+    return Step(*values)

@@ -1,4 +1,4 @@
-"""A scenario's stage: a database with its journal, workers, clients, proxies, a ledger, and dice that can be thrown again.
+"""A scenario's stage: a database with its journal, workers, clients, proxies, a ledger, and dice to be thrown again.
 
 Lease 5 s, heartbeat 1 s, drain 10 s, 4 children, unless a scenario says otherwise.
 """
@@ -9,7 +9,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,11 +66,17 @@ class Scene:
 
     # -- who takes part
 
-    def worker(self, *flags: str, dsn: str | None = None, processes: int = CHILDREN, **environ: str) -> Worker:
+    def worker(
+        self,
+        *flags: str,
+        dsn: str | None = None,
+        processes: int = CHILDREN,
+        environ: Mapping[str, str] | None = None,
+    ) -> Worker:
         number = len(self.house.workers)
         own = {"FAULTS_LEDGER": str(self.ledger.path), "PYTHONPATH": f"{APPS}:{self.folder}", "REPROQ_APP": "effects"}
         size = ("--processes", str(processes), "--worker-id", f"w{number}")
-        return self.house.worker(*_FLAGS, *size, *flags, dsn=dsn, **(own | environ))
+        return self.house.worker(*_FLAGS, *size, *flags, dsn=dsn, **(own | dict(environ or {})))
 
     def client(self) -> Client:
         self._clients.append(Client(self.database.app_dsn, f"{self.seed}-{len(self._clients)}"))

@@ -28,7 +28,7 @@ def step(task: int, at: int, old: str, new: str, claim: int, leased: str, attemp
 
 
 def honest() -> Evidence:
-    """Task 1 succeeds at once, task 2 fails once and is run again, task 3 is drained in the middle and run by another."""
+    """Task 1 succeeds at once, task 2 fails once and runs again, task 3 is drained in the middle and runs elsewhere."""
     return Evidence(
         lines=[
             *lines(1, 1, 10, "start", "effect", "end"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 from tests.faults.ledger import boottime_ns
 from tests.faults.scene import CHILDREN, LEASE_S, Scene
-from tests.worker.harness import wait_until
+from tests.worker.harness import Worker, wait_until
 
+_LATER = """
+    select queues.enqueue_many('work', array_fill('{"s": 0.01}'::jsonb, array[20]), now() + %s * interval '1 second')"""
 HOUR_S = 3600
 DUE_S = 4.0
 SHIM = Path(__file__).parent / "skew.c"
@@ -40,16 +41,13 @@ def skewed(folder: Path, seconds: int) -> dict[str, str]:
 
 
 def test_s19_workers_whose_clocks_are_an_hour_off_start_nothing_early_and_lose_nothing(scene: Scene) -> None:
-    ahead = scene.worker(**skewed(scene.folder, HOUR_S)).ready()
-    behind = scene.worker(**skewed(scene.folder, -HOUR_S)).ready()
+    ahead = scene.worker(environ=skewed(scene.folder, HOUR_S)).ready()
+    behind = scene.worker(environ=skewed(scene.folder, -HOUR_S)).ready()
     client = scene.client()
     client.enqueue("live", [{"s": 2 * LEASE_S}] * CHILDREN, max_attempts=1)
     scene.wait_lines("start", CHILDREN)
     now = boottime_ns()
-    later = scene.one(
-        "select queues.enqueue_many('work', array_fill('{\"s\": 0.01}'::jsonb, array[20]), now() + %s * interval '1 second')",
-        DUE_S,
-    )
+    later = scene.one(_LATER, DUE_S)
     due = now + int(DUE_S * 1e9)
     wait_until(
         lambda: (
@@ -66,18 +64,14 @@ def test_s19_workers_whose_clocks_are_an_hour_off_start_nothing_early_and_lose_n
     assert evidence.executions == len(evidence.rows) + 2 * CHILDREN
 
 
-def _dies_and_is_followed(scene: Scene, victim: object) -> None:
+def _dies_and_is_followed(scene: Scene, victim: Worker) -> None:
     """A lease that its clock had lengthened would keep the tasks of a killed worker for an hour."""
-    from tests.worker.harness import Worker
-
-    assert isinstance(victim, Worker)
     others = [w for w in scene.house.workers if w is not victim and w.process.poll() is None]
     scene.freeze([worker.pid for worker in others])
     begun = scene.ledger.count("start")
     scene.client().enqueue("live", [{"s": 1}] * CHILDREN, max_attempts=5)
-    time.sleep(0)
     scene.wait_lines("start", begun + CHILDREN)
     scene.kill(victim)
     scene.thaw([worker.pid for worker in others])
-    scene.worker(**skewed(scene.folder, -HOUR_S)).ready()
+    scene.worker(environ=skewed(scene.folder, -HOUR_S)).ready()
     scene.wait_all_over(2 * LEASE_S + 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import defaultdict
+from collections import Counter
 
 import pytest
 
@@ -79,9 +79,7 @@ def test_s12_a_grandchild_that_holds_the_pipes_blocks_no_slot_and_survives_nothi
     survivors = [p for p in processes().values() if p.alive and p.command == f"sleep {sleeps}"]
     assert not survivors
     evidence = scene.check("I2 I3 I4 I5 I6 I7 I8 I9")  # the hanging ones were enqueued by the admin
-    kinds = defaultdict(int)
-    for row in evidence.rows.values():
-        kinds[row.status, row.kind] += 1
+    kinds = Counter((row.status, row.kind) for row in evidence.rows.values())
     assert kinds == {("SUCCESSFUL", None): count, ("FAILED", "timed_out"): count}
     assert _slowest_slot_s(evidence) <= TIMEOUT_S + FREE_S
 

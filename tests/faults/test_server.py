@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -80,16 +80,20 @@ def _crash_and_resume(scene: Scene, server: EmbeddedServer) -> float:
     server.stop()
     server.start()
     accepts = boottime_ns()
-    since = lambda: (boottime_ns() - accepts) / 1e9  # noqa: E731
-    wait_until(lambda: _tolerant(lambda: scene.one(_CLAIMED, since())), lambda: f"work again: {scene.log()}", RESUMES_S)
-    return float(since())
+    return _wait_until_claimed_since(scene, accepts)
 
 
-def _tolerant(ask: Callable[[], object]) -> object:
-    try:
-        return ask()
-    except psycopg.OperationalError:
-        return None
+def _wait_until_claimed_since(scene: Scene, moment: int) -> float:
+    """Answers how many seconds after the moment that was."""
+
+    def claimed() -> bool:
+        try:
+            return bool(scene.one(_CLAIMED, (boottime_ns() - moment) / 1e9))
+        except psycopg.OperationalError:
+            return False
+
+    wait_until(claimed, lambda: f"work again: {scene.log()}", RESUMES_S)
+    return (boottime_ns() - moment) / 1e9
 
 
 def test_s09_a_server_that_is_read_only_for_a_while_is_waited_for_without_haste(scene: Scene) -> None:
@@ -106,8 +110,7 @@ def test_s09_a_server_that_is_read_only_for_a_while_is_waited_for_without_haste(
     assert max(used) <= 0.15 * seconds, f"{used} s of CPU in {seconds} s"
     _read_only(scene, "off")
     accepts = boottime_ns()
-    since = lambda: (boottime_ns() - accepts) / 1e9  # noqa: E731
-    wait_until(lambda: _tolerant(lambda: scene.one(_CLAIMED, since())), lambda: f"work again: {scene.log()}", RESUMES_S)
+    _wait_until_claimed_since(scene, accepts)
     scene.wait_all_over()
     assert all(worker.process.poll() is None for worker in workers)
     evidence = scene.check()

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+import psycopg
 import pytest
 
 from tests.faults.clients import Client, Repeated
@@ -86,9 +87,7 @@ def _cancel_some(scene: Scene) -> None:
 
 
 def _forgiving(fault: Callable[[], object]) -> None:
-    """A child that has just ended can't be killed, an index that exists can't be made; the invariants forgive nothing."""
-    import psycopg
-
+    """A child that has just ended can't be killed, an index that is there can't be made."""
     try:
         fault()
     except (ProcessLookupError, psycopg.errors.DuplicateTable):

@@ -57,7 +57,7 @@ def test_each_write_answers_by_id_and_claim_number(q: Queue, line: Line) -> None
     for e in rows:
         e.begun = True
     assert line.run(lease.heartbeat(SCOPE.worker_id, rows, 60), 20) == dict.fromkeys(fences, "kept")
-    outcomes = [{"id": a.id, "claim_no": a.claim_no, "success": True, "result": {"n": 1}}]
+    outcomes = [{"id": a.id, "claim_no": a.claim_no, "success": True, "payload": {"n": 1}}]
     assert line.run(lease.finish(SCOPE.worker_id, outcomes), 20) == {fences[0]: "done"}
     assert line.run(lease.give_back(SCOPE.worker_id, [b]), 20) == {fences[1]: "kept"}
     assert line.run(lease.heartbeat(b"another", rows, 60), 20) == dict.fromkeys(fences, "lost")

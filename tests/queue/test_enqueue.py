@@ -162,3 +162,17 @@ def test_an_enqueue_is_part_of_the_callers_transaction(q: Queue) -> None:
 def test_a_schedule_is_kept_to_the_microsecond(q: Queue, statement: str) -> None:
     q.rows(f"select queues.{statement[:-1]}, scheduled_at => %s)", WHEN)
     assert q.value("select run_after from queues.task_runs") == WHEN
+
+
+def test_where_nobody_said_how_many_attempts_the_types_own_number_counts_from_the_first_claim(q: Queue) -> None:
+    """A task may be enqueued before any worker has reported its type: `at most once` must hold all the same."""
+    open_ones = [q.enqueue("once"), *q.enqueue_many("once", [{}, {}]), q.enqueue("once", priority=1)]
+    said = q.enqueue("once", max_attempts=5)
+    q.rows("insert into queues.task_types (task_type, max_attempts) values ('once', 1)")
+    claimed = {row.id: row.row["max_attempts"] for n in (1, 4) for row in q.claim(n)}
+    assert claimed == dict.fromkeys(open_ones, 1) | {said: 5}
+
+
+def test_a_type_that_nobody_ever_reports_keeps_three_attempts(q: Queue) -> None:
+    row = q.claimed("unheard.of")
+    assert row.row["max_attempts"] == 3

@@ -15,7 +15,7 @@ from .conftest import Claimed, Queue, at_once, refused, wait_until
 WRITES: dict[str, Callable[[Queue, Claimed], str]] = {
     "start": lambda q, row: q.start(row),
     "heartbeat": lambda q, row: q.heartbeat(row, started=[True]),
-    "succeed": lambda q, row: q.succeed(row, result=1),
+    "succeed": lambda q, row: q.succeed(row, payload=1),
     "fail": lambda q, row: q.fail(row),
     "snooze": lambda q, row: q.finish(row, False, snooze_s=1),
     "give_back": lambda q, row: q.give_back(row),
@@ -109,9 +109,9 @@ def test_the_finish_of_a_cancelled_row_only_clears_the_lease(q: Queue, finish: s
 
 def test_a_success_stores_its_result_and_wipes_the_errors_of_earlier_attempts(q: Queue) -> None:
     row = q.claimed()
-    q.fail(row, retry_in_s=0, error_json={"a": 1})
+    q.fail(row, retry_in_s=0, error_detail={"a": 1})
     (row,) = q.claim()
-    assert q.succeed(row, result={"n": 1}) == "done"
+    assert q.succeed(row, payload={"n": 1}) == "done"
     task = q.task(row.id)
     assert (task["status"], task["result_json"], task["leased_until"]) == ("SUCCESSFUL", {"n": 1}, None)
     assert (task["failure_kind"], task["error_json"], task["last_error"]) == (None, None, None)
@@ -122,7 +122,7 @@ def test_a_success_stores_its_result_and_wipes_the_errors_of_earlier_attempts(q:
 @pytest.mark.parametrize("result", [None, "absent", 0, [], {}])
 def test_every_result_is_kept_as_json(q: Queue, result: object) -> None:
     row = q.claimed()
-    q.succeed(row, **({} if result == "absent" else {"result": result}))
+    q.succeed(row, **({} if result == "absent" else {"payload": result}))
     assert q.task(row.id)["result_json"] == (None if result == "absent" else result)
     assert q.value("select result_json is not null from queues.task_runs")
 

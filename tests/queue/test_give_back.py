@@ -119,7 +119,7 @@ def test_a_running_task_that_is_deleted_may_still_finish(q: Queue) -> None:
     row = q.claimed()
     q.soft_delete(row.id)
     assert q.heartbeat(row) == "kept"
-    assert q.succeed(row, result=5) == "done"
+    assert q.succeed(row, payload=5) == "done"
     assert (q.task(row.id)["status"], q.task(row.id)["result_json"]) == ("SUCCESSFUL", 5)
 
 

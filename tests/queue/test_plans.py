@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
+from reproq.db.connect import connect
 from tests.conftest import Database
 
-from .conftest import Queue
+from .conftest import Claimed, Queue
 
 BIG = 12_000
 BATCH = 100
@@ -175,3 +176,40 @@ def test_the_small_questions_read_little(big: Queue) -> None:
         _, reads = counted.run(ask)
         assert (name, reads["scans"]) == (name, 0)
         assert sum(reads[index] for index in INDEXES) < 200, name
+
+
+@pytest.mark.parametrize("first", [1, 40, 1250])
+def test_plans_of_a_newborn_queue_do_not_outlive_it(database: Database, first: int) -> None:
+    """A plan that is kept from when the table was tiny must not read all of it once it has grown."""
+    q = Queue(database)
+    q.rows("alter table queues.task_runs set (autovacuum_enabled = false)")
+    q.rows("truncate queues.task_runs")
+    q.rows("update pg_class set reltuples = -1, relpages = 0 where oid = 'queues.task_runs'::regclass")
+    grow = "insert into queues.task_runs (task_type) select 't' from generate_series(1, %s)"
+    with connect(database.dsn, name="a session that keeps its plans") as session:
+        q.admin = session
+        q.rows(grow, first + 20)
+        for _ in range(8):
+            held = q.claim(2)
+            q.call("heartbeat", **fences(held), lease="30 s")
+            q.call("start", **fences(held))
+            q.call("finish", worker_id="w", outcomes=Jsonb([{**row.fence, "success": True} for row in held]))
+        q.rows(grow, BIG)
+        counted = Counted(q)
+        held, reads = counted.run(lambda: q.claim(BATCH))
+        assert reads["pkey"] <= 2 * BATCH
+        statements: dict[str, Callable[[], Any]] = {
+            "heartbeat": lambda: q.call("heartbeat", **fences(held), lease="30 s"),
+            "start": lambda: q.call("start", **fences(held)),
+            "finish": lambda: q.call(
+                "finish", worker_id="w", outcomes=Jsonb([{**row.fence, "success": True} for row in held])
+            ),
+        }
+        for name, act in statements.items():
+            _, reads = counted.run(act)
+            assert (name, reads["scans"]) == (name, 0)
+            assert reads["pkey"] <= 5 * BATCH, name
+
+
+def fences(held: list[Claimed]) -> dict[str, object]:
+    return {"worker_id": "w", "ids": [row.id for row in held], "claim_nos": [row.claim_no for row in held]}

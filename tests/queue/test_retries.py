@@ -93,7 +93,7 @@ def test_some_failures_end_a_task_at_once(q: Queue, outcome: dict[str, Any]) -> 
 
 def test_a_failure_leaves_its_words_on_the_row_and_the_rest_in_its_event(q: Queue) -> None:
     row = q.claimed()
-    q.fail(row, kind="exited", error="e" * 3000, error_json={"type": "E"}, detail={"exit_code": 3}, ran_s=1.5)
+    q.fail(row, kind="exited", error="e" * 3000, error_detail={"type": "E"}, detail={"exit_code": 3}, ran_s=1.5)
     task = q.task(row.id)
     assert (task["failure_kind"], task["error_json"], task["last_error"]) == ("exited", {"type": "E"}, "e" * 2000)
     detail = q.last_detail(row.id)

@@ -1,4 +1,4 @@
-"""A worker as its user runs it: a process with flags, an app module in a folder, JSON lines on stderr, rows in a database.
+"""A worker as its user runs it: a process with flags, an app module, JSON lines on stderr, rows in a database.
 
 Everything here waits for a condition with a deadline. The deadlines are long, because the machine may be busy; what a
 test promises about time it measures itself.
@@ -34,7 +34,10 @@ Value = TypeVar("Value")
 
 
 def wait_until(
-    condition: Callable[[], Value], what: object = "the condition", patience_s: float = PATIENCE_S, every_s: float = 0.01
+    condition: Callable[[], Value],
+    what: object = "the condition",
+    patience_s: float = PATIENCE_S,
+    every_s: float = 0.01,
 ) -> Value:
     """Ask until the answer is truthy, and return it."""
     deadline = time.monotonic() + patience_s
@@ -210,10 +213,11 @@ class House:
         self._connect()
 
     def _connect(self) -> None:
-        self._admin = self.database.connect("admin")
-        self._app = self.database.connect("app")
-        self._watch = self.database.connect("admin")
-        self._watch.row_factory = dict_row  # type: ignore[assignment]
+        self._admin: Any = self.database.connect("admin")
+        self._app: Any = self.database.connect("app")
+        watch: Any = self.database.connect("admin")
+        watch.row_factory = dict_row
+        self._watch: Any = watch
 
     def reconnect(self) -> bool:
         """After the server was away; False: it still is."""
@@ -256,7 +260,7 @@ class House:
     def enqueue(self, task_type: str, payload: dict[str, Any] | None = None, **more: object) -> int:
         names = "".join(f", {name} => %s" for name in more)
         statement = f"select queues.enqueue(%s, %s{names})"
-        row = self._app.execute(statement, (task_type, Jsonb(payload or {}), *more.values())).fetchone()  # type: ignore[arg-type]
+        row = self._app.execute(statement, (task_type, Jsonb(payload or {}), *more.values())).fetchone()
         assert row
         return int(row[0])
 
@@ -264,7 +268,7 @@ class House:
         names = "".join(f", {name} => %s" for name in more)
         statement = f"select queues.enqueue_many(%s, %s{names})"
         parameters = (task_type, [Jsonb(p) for p in payloads], *more.values())
-        row = self._app.execute(statement, parameters).fetchone()  # type: ignore[arg-type]
+        row = self._app.execute(statement, parameters).fetchone()
         assert row
         return list(row[0])
 
@@ -293,7 +297,7 @@ class House:
         return str(row[0])
 
     def sql(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
-        cursor = self._admin.execute(statement, parameters or None)  # type: ignore[arg-type]
+        cursor = self._admin.execute(statement, parameters or None)
         return list(cursor.fetchall()) if cursor.description is not None else []
 
     def one(self, statement: str, *parameters: object) -> Any:
@@ -302,7 +306,7 @@ class House:
     def row(self, task_id: int) -> dict[str, Any]:
         row = self._watch.execute("select * from queues.task_runs where id = %s", (task_id,)).fetchone()
         assert row is not None
-        return row  # type: ignore[return-value]
+        return dict(row)
 
     def wait_row(self, task_id: int, condition: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
         def fits() -> dict[str, Any] | None:
@@ -333,7 +337,7 @@ class House:
     def history(self, task_id: int) -> list[dict[str, Any]]:
         """Its audit events, oldest first."""
         cursor = self._watch.execute("select * from queues.task_events where task_id = %s order by id", (task_id,))
-        return list(cursor.fetchall())  # type: ignore[arg-type]
+        return list(cursor.fetchall())
 
     def detail(self, task_id: int, event: str) -> dict[str, Any]:
         """The detail of its last audit event of this name."""

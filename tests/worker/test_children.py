@@ -39,7 +39,8 @@ def grows(payload):
 @task("looks")
 def looks(payload):
     me = {"environ": dict(os.environ), "cwd": os.getcwd(), "path": sys.path,
-          "cmdline": open("/proc/self/cmdline").read().replace("\\0", " "), "fds": sorted(map(int, os.listdir("/proc/self/fd")))}
+          "cmdline": open("/proc/self/cmdline").read().replace("\\0", " "),
+          "fds": sorted(map(int, os.listdir("/proc/self/fd")))}
     return me
 
 def without_capabilities():
@@ -228,7 +229,8 @@ def test_a_payload_of_a_megabyte_and_a_result_of_eight_pass(house: House) -> Non
 
 def test_a_child_that_writes_much_before_it_reads_its_task_blocks_nobody(house: House) -> None:
     house.app(
-        "@task('noisy')\ndef noisy(payload):\n    for _ in range(200): print('x' * 50_000)\n    return len(payload['text'])\n"
+        "@task('noisy')\ndef noisy(payload):\n    for _ in range(200): print('x' * 50_000)\n"
+        "    return len(payload['text'])\n"
     )
     ids = house.enqueue_many("noisy", [{"text": "y" * 500_000}] * 4)
     house.worker("--processes", "2").ready()

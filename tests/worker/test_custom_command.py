@@ -7,6 +7,7 @@ import shutil
 import sys
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def exactly(text: str) -> dict[str, str]:
 
 GOOD = '{"v":1,"id":$ID,"claim_no":$CLAIM,"success":true}'
 
-BAD = {
+BAD: dict[str, dict[str, Any]] = {
     "not JSON": exactly("hello\n"),
     "JSON, but no object": exactly("[1,2]\n"),
     "two lines at once": exactly(f"{GOOD}\n{GOOD}\n"),
@@ -171,7 +172,10 @@ def command(house: House, script: str, more: str = "") -> str:
 def test_a_child_that_speaks_without_being_asked_is_replaced(house: House) -> None:
     script = f"""
 echo '{{"v":1}}'
-if ! test -e {house.mark("spoke")}; then touch {house.mark("spoke")}; echo '{{"v":1,"id":1,"claim_no":1,"success":true}}'; fi
+if ! test -e {house.mark("spoke")}; then
+    touch {house.mark("spoke")}
+    echo '{{"v":1,"id":1,"claim_no":1,"success":true}}'
+fi
 while read -r line; do
     case $line in *'"do":"stop"'*) exit 0;; esac
     id=${{line#*'"id":'}}; claim=${{line#*'"claim_no":'}}
@@ -215,7 +219,8 @@ read -r line
 id=${line#*'"id":'}; claim=${line#*'"claim_no":'}
 seen=$(tr '\\0' ' ' < /proc/$$/cmdline; tr '\\0' ' ' < /proc/$$/environ)
 case $seen in *canary*) leak=true;; *) leak=false;; esac
-echo "{\\"v\\":1,\\"id\\":${id%%,*},\\"claim_no\\":${claim%%,*},\\"success\\":true,\\"payload\\":[\\"$(pwd)\\",\\"$USER_SETTING\\",$leak]}"
+seen="[\\"$(pwd)\\",\\"$USER_SETTING\\",$leak]"
+echo "{\\"v\\":1,\\"id\\":${id%%,*},\\"claim_no\\":${claim%%,*},\\"success\\":true,\\"payload\\":$seen}"
 """
     config = command(house, script, 'cwd = "own"\n')
     task_id = house.enqueue("sh.x", {"secret": "canary"})

@@ -47,7 +47,9 @@ def test_an_error_is_retried_and_leaves_no_writes(house: House) -> None:
 
 
 def test_a_validation_failure_keeps_its_writes_is_not_retried_and_is_in_the_error_table(house: House) -> None:
-    body = f"""begin {WRITES} return jsonb_build_object('success', false, 'validation_failure_message', 'no note'); end"""
+    body = (
+        f"""begin {WRITES} return jsonb_build_object('success', false, 'validation_failure_message', 'no note'); end"""
+    )
     name = house.function("invalid", body)
     task_id = enqueue(house, name, max_attempts=5)
     house.worker("--system-processes", "1").ready()
@@ -89,7 +91,10 @@ def test_a_function_that_the_worker_may_not_run_fails_its_task_at_once(house: Ho
 
 
 SLEEPS = f"""begin {WRITES} perform pg_sleep(60); return '{{"success": true}}'; end"""
-WHERE = "select pid from pg_stat_activity where application_name like 'reproq system child %%' and state = 'active' and datname = %s"
+WHERE = (
+    "select pid from pg_stat_activity"
+    " where application_name like 'reproq system child %%' and state = 'active' and datname = %s"
+)
 
 
 def session_of(house: House) -> int:

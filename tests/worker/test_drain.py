@@ -136,7 +136,9 @@ def test_a_worker_that_can_give_nothing_back_because_the_database_is_gone_ends_w
     connection = house.database.connect("admin")
     connection.execute("alter role reproq_worker connection limit 0")
     try:
-        end_sessions = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like %s and datname = %s"
+        end_sessions = (
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name like %s and datname = %s"
+        )
         connection.execute(end_sessions, ("reproq %", house.database.name))
         worker.wait_event("database_lost")
         worker.send(signal.SIGTERM)

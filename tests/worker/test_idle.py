@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def app(house: House) -> None:
 
 
 def latency_ms(house: House, committed: float, task_id: int) -> float:
-    return (house.final(task_id)["result_json"] - committed) * 1000
+    return float(house.final(task_id)["result_json"] - committed) * 1000
 
 
 def test_a_sleeping_worker_starts_a_committed_task_in_milliseconds(
@@ -45,25 +46,23 @@ def test_a_sleeping_worker_starts_a_committed_task_in_milliseconds(
 
 def settled(house: House) -> None:
     """Wait until the worker has looked for the last time before its long sleep."""
-    claims = "select query_start from pg_stat_activity where application_name = 'reproq claims' and state = 'idle' and datname = %s"
-
-    def quiet() -> bool:
-        seen = house.sql(claims + " and clock_timestamp() - query_start > interval '400 ms'", house.database.name)
-        return bool(seen)
-
-    wait_until(quiet, "a quiet worker")
+    claims = (
+        "select 1 from pg_stat_activity where application_name = 'reproq claims' and datname = %s"
+        " and state = 'idle' and clock_timestamp() - query_start > interval '400 ms'"
+    )
+    wait_until(lambda: house.sql(claims, house.database.name), "a quiet worker")
 
 
 def test_a_transaction_that_was_open_while_the_worker_lay_down_wakes_it_or_is_found_by_polling(house: House) -> None:
     connection = house.database.connect("app")
     connection.execute("begin")
-    row = connection.execute("select queues.enqueue('now')").fetchone()  # nobody sleeps yet: it announces nothing
-    assert row
+    cursor: Any = connection.execute("select queues.enqueue('now')")  # nobody sleeps yet: it announces nothing
+    (task_id,) = cursor.fetchone()
     house.worker("--poll-interval", "2s").ready()
     house.asleep()
     settled(house)
     connection.execute("commit")
-    assert latency_ms(house, time.time(), row[0]) < 4000
+    assert latency_ms(house, time.time(), task_id) < 4000
 
 
 def test_a_task_that_nobody_announces_is_found_by_the_next_poll(house: House) -> None:
@@ -78,27 +77,38 @@ def test_a_task_that_nobody_announces_is_found_by_the_next_poll(house: House) ->
     assert latency_ms(house, time.time(), task_id) < 3500
 
 
+def in_s(house: House, seconds: float) -> tuple[Any, float]:
+    """A moment by the database's clock, and its now as a number."""
+    due, now = house.sql(
+        "select n + %s * interval '1 second', extract(epoch from n) from clock_timestamp() n", seconds
+    )[0]
+    return due, float(now)
+
+
 def test_a_task_that_is_scheduled_while_the_worker_sleeps_is_found_by_the_poll_after_it_is_due(house: House) -> None:
     house.worker("--poll-interval", "1s").ready()
     house.final(house.enqueue("now"))
     house.asleep()
     settled(house)
-    due, asked = house.sql("select clock_timestamp() + interval '1.5 seconds', extract(epoch from clock_timestamp())")[0]
+    due, asked = in_s(house, 1.5)
     task_id = house.enqueue("now", scheduled_at=due)
-    late = house.final(task_id)["result_json"] - float(asked) - 1.5
+    late = house.final(task_id)["result_json"] - asked - 1.5
     assert -0.01 < late < 2.5
 
 
 def test_a_task_that_was_scheduled_before_the_worker_lay_down_runs_when_it_is_due(house: House) -> None:
-    due, asked = house.sql("select clock_timestamp() + interval '3 seconds', extract(epoch from clock_timestamp())")[0]
+    due, asked = in_s(house, 3)
     task_id = house.enqueue("now", scheduled_at=due)
     house.worker("--poll-interval", "60s").ready()
-    late = house.final(task_id)["result_json"] - float(asked) - 3
+    late = house.final(task_id)["result_json"] - asked - 3
     assert -0.01 < late < 1.5
 
 
 def test_a_retry_runs_when_it_is_due_though_the_poll_interval_is_long(house: House) -> None:
-    house.app("@task('again')\ndef again(payload, ctx: Context):\n    if ctx.attempt == 1: raise Retry(in_=1)\n    return time.time()\n")
+    house.app(
+        "@task('again')\ndef again(payload, ctx: Context):\n"
+        "    if ctx.attempt == 1: raise Retry(in_=1)\n    return time.time()\n"
+    )
     house.worker("--poll-interval", "60s").ready()
     task_id = house.enqueue("again")
     row = house.final(task_id)
@@ -116,11 +126,11 @@ def test_a_worker_is_woken_for_its_own_queues_and_types_only(house: House) -> No
         house.enqueue("now", queue_name="other")
         house.enqueue("later", queue_name="mine")
     wait_until(lambda: transactions(house) >= before + 100, "the server to count the enqueues")
-    claims = house.sql(
-        "select clock_timestamp() - query_start from pg_stat_activity where application_name = 'reproq claims' and datname = %s",
-        house.database.name,
+    claims = (
+        "select clock_timestamp() - query_start from pg_stat_activity"
+        " where application_name = 'reproq claims' and datname = %s"
     )
-    assert claims[0][0].total_seconds() > 0.3
+    assert house.one(claims, house.database.name).total_seconds() > 0.3
     assert worker.process.poll() is None
 
 

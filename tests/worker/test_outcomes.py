@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
@@ -270,3 +269,12 @@ def test_a_type_that_a_worker_is_told_to_leave_stays_where_it_is(house: House) -
     assert (row["status"], row["attempt_count"], row["claim_no"]) == ("PENDING", 0, 0)
     house.asleep()
     assert worker.stop() == 0
+
+
+def test_a_type_that_may_run_once_runs_once_though_it_was_enqueued_before_any_worker_knew_it(house: House) -> None:
+    house.app("@task('once', max_attempts=1)\ndef once(payload):\n    raise ValueError('the only time')\n")
+    task_id = house.enqueue("once")
+    assert house.row(task_id)["max_attempts"] == 3
+    house.worker().ready()
+    row = house.final(task_id)
+    assert (row["status"], row["attempt_count"], row["max_attempts"]) == ("FAILED", 1, 1)

@@ -9,14 +9,14 @@ create or replace function internal.enqueue_row(
 declare
     hash text := queues.spec_hash(task_type, queue_name, payload);
     attempts integer := coalesce(
-        max_attempts, (select t.max_attempts from queues.task_types t where t.task_type = enqueue_row.task_type), 3);
+        max_attempts, (select t.max_attempts from queues.task_types t where t.task_type = enqueue_row.task_type));
     found_hash text;
 begin
     for i in 1 .. 100 loop
         insert into queues.task_runs as t (
-            task_type, queue_name, priority, run_after, payload_json, spec_hash, idempotency_key, max_attempts,
+            task_type, queue_name, priority, run_after, payload_json, spec_hash, idempotency_key, max_attempts, attempts_open,
             unique_among, timeout_s, limit_key, supervised, trace)
-        values (task_type, queue_name, priority, scheduled_at, payload, hash, idempotency_key, attempts,
+        values (task_type, queue_name, priority, scheduled_at, payload, hash, idempotency_key, coalesce(attempts, 3), attempts is null,
                 unique_among, extract(epoch from timeout), limit_key, supervised, trace)
         on conflict do nothing
         returning t.id into enqueue_row.id;

@@ -19,7 +19,7 @@ begin
             'error', 'the function must return {"success": true, …} or one of "error" and "validation_failure_message"'
                      || coalesce(': it ' || fault, ''));
     elsif ok then
-        return jsonb_build_object('success', true, 'keep', true, 'result', envelope -> 'payload');
+        return jsonb_build_object('success', true, 'keep', true, 'payload', envelope -> 'payload');
     elsif invalid is not null then
         return jsonb_build_object('success', false, 'keep', true, 'kind', 'validation', 'error', invalid);
     end if;

@@ -27,7 +27,7 @@ begin
             outcome := jsonb_build_object('success', false, 'kind', 'no_handler_registered', 'error', message);
         else
             outcome := jsonb_build_object('success', false, 'kind', 'raised', 'error', message,
-                'error_json', jsonb_build_object('sqlstate', sql_state, 'context', left(context, 2000)));
+                'error_detail', jsonb_build_object('sqlstate', sql_state, 'context', left(context, 2000)));
         end if;
     end;
     select f.answer into answer

@@ -7,10 +7,12 @@ create or replace function internal.take_lane(
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
-    lease_of_type interval := greatest(
-        lease, (select y.lease from queues.task_types y where y.task_type = (lane).task_type));
+    type_lease interval;
+    type_attempts integer;
     last internal.claimed;
 begin
+    select y.lease, y.max_attempts into type_lease, type_attempts
+    from queues.task_types y where y.task_type = (lane).task_type;
     with picked as materialized (
         select t.id from queues.task_runs t
         where t.queue_name = (lane).queue_name and t.task_type = (lane).task_type and t.priority = (lane).priority
@@ -20,9 +22,11 @@ begin
     ), taken as (
         update queues.task_runs t
         set status = 'RUNNING', worker_id = take_lane.worker_id, claim_no = t.claim_no + 1,
-            attempt_count = t.attempt_count + 1, leased_until = clock_timestamp() + lease_of_type,
+            attempt_count = t.attempt_count + 1,
+            max_attempts = case when t.attempts_open then coalesce(type_attempts, t.max_attempts) else t.max_attempts end,
+            attempts_open = t.attempts_open and type_attempts is null, leased_until = clock_timestamp() + greatest(lease, type_lease),
             claimed_at = clock_timestamp(), started_at = null, updated_at = clock_timestamp()
-        from picked p where t.id = p.id
+        where t.id = any (array(select p.id from picked p))  -- by key whatever the statistics say (see finish)
         returning t.id, t.claim_no, t.task_type, t.queue_name, t.payload_json, t.attempt_count, t.max_attempts,
                   t.timeout_s, t.idempotency_key, t.priority, t.run_after, t.created_at, t.trace
     )

@@ -40,16 +40,20 @@ begin
         order by s.run_after, s.id limit wanted
     ), locked as materialized (
         select t.id, t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null and t.run_after <= now() as free
-        from picked p join queues.task_runs t on t.id = p.id
-        for update of t skip locked
+        from queues.task_runs t where t.id = any (array(select p.id from picked p))  -- by key (see finish)
+        for update skip locked
     ), taken as (
         update queues.task_runs t
         set status = 'RUNNING', worker_id = take_merged.worker_id, claim_no = t.claim_no + 1,
             attempt_count = t.attempt_count + 1,
+            max_attempts = coalesce(case when t.attempts_open then
+                (select y.max_attempts from queues.task_types y where y.task_type = t.task_type) end, t.max_attempts),
+            attempts_open = t.attempts_open and not exists (
+                select from queues.task_types y where y.task_type = t.task_type and y.max_attempts is not null),
             leased_until = clock_timestamp()
                 + greatest(take_merged.lease, (select y.lease from queues.task_types y where y.task_type = t.task_type)),
             claimed_at = clock_timestamp(), started_at = null, updated_at = clock_timestamp()
-        from locked p where t.id = p.id and p.free
+        where t.id = any (array(select p.id from locked p where p.free))
         returning t.id, t.claim_no, t.task_type, t.queue_name, t.payload_json, t.attempt_count, t.max_attempts,
                   t.timeout_s, t.idempotency_key, t.priority, t.run_after, t.created_at, t.trace
     ), heads as (

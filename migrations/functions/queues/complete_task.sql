@@ -10,5 +10,5 @@ begin
             hint = 'Store large data elsewhere and return a reference; long numbers travel as strings. The task is still yours.';
     end if;
     return coalesce((select f.answer from queues.finish(complete_task.worker_id, jsonb_build_array(jsonb_build_object(
-        'id', complete_task.id, 'claim_no', complete_task.claim_no, 'success', true, 'result', complete_task.result))) f), 'lost');
+        'id', complete_task.id, 'claim_no', complete_task.claim_no, 'success', true, 'payload', complete_task.result))) f), 'lost');
 end $$;

@@ -11,7 +11,7 @@ declare
     ids bigint[];
     item record;
     attempts integer := coalesce(
-        max_attempts, (select t.max_attempts from queues.task_types t where t.task_type = enqueue_many.task_type), 3);
+        max_attempts, (select t.max_attempts from queues.task_types t where t.task_type = enqueue_many.task_type));
 begin
     perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
                                    null, limit_key);
@@ -30,9 +30,9 @@ begin
     end if;
     with added as (
         insert into queues.task_runs as t (
-            task_type, queue_name, priority, run_after, payload_json, spec_hash, max_attempts, timeout_s, limit_key, trace)
+            task_type, queue_name, priority, run_after, payload_json, spec_hash, max_attempts, attempts_open, timeout_s, limit_key, trace)
         select task_type, queue_name, priority, scheduled_at, p.payload,
-               queues.spec_hash(task_type, queue_name, p.payload), attempts, extract(epoch from timeout), limit_key, trace
+               queues.spec_hash(task_type, queue_name, p.payload), coalesce(attempts, 3), attempts is null, extract(epoch from timeout), limit_key, trace
         from unnest(payloads) as p(payload)
         returning t.id)
     select array_agg(a.id) into ids from added a;

@@ -1,5 +1,5 @@
--- Ends executions. `outcomes` is an array of {"id", "claim_no", "success"} with `result` after a success; else `kind`,
--- `error`, `error_json`, `retry_in_s`, `snooze_s`, `final`, `detail`; `ran_s` = how long it ran.
+-- Ends executions. `outcomes` is an array of envelopes as children send them (docs/wire.md), to which a worker may add
+-- `kind` (why it failed), `detail` (for the event) and `ran_s` (how long it ran).
 --
 -- Rows are found by key and fence only, and status and lease are tested on the locked copy: a qualification that implied
 -- the predicate of a partial index made the planner scan that index (500 tasks a second instead of 55,000).
@@ -9,27 +9,26 @@ create or replace function queues.finish(worker_id text, outcomes jsonb)
     returns table (id bigint, claim_no bigint, answer text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
+    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
-declare
-    failed bigint[];
 begin
     perform internal.durable_commit();
+    perform internal.plan_by_size();
     return query
     with outcome as materialized (
-        select o.id, o.claim_no, o.success, o.result, o.ran_s
+        select o.id, o.claim_no, o.success, o.payload, o.ran_s
         from jsonb_to_recordset(finish.outcomes) as o(
-            id bigint, claim_no bigint, success boolean, result jsonb, ran_s double precision)
+            id bigint, claim_no bigint, success boolean, payload jsonb, ran_s double precision)
         where o.id is not null and o.claim_no is not null
     ), held as materialized (
-        select t.id, t.claim_no, t.status, t.leased_until is not null as leased, o.success, o.result, o.ran_s
+        select t.id, t.claim_no, t.status, t.leased_until is not null as leased, o.success, o.payload, o.ran_s
         from outcome o
         join queues.task_runs t on t.id = o.id and t.claim_no = o.claim_no and t.worker_id = finish.worker_id
         order by t.id for update of t
     ), written as (
         update queues.task_runs t
         set status = case when h.status = 'RUNNING' then 'SUCCESSFUL'::queues.task_status else t.status end,
-            result_json = case when h.status = 'RUNNING' then coalesce(h.result, 'null') else t.result_json end,
+            result_json = case when h.status = 'RUNNING' then coalesce(h.payload, 'null') else t.result_json end,
             error_json = case when h.status = 'RUNNING' then null else t.error_json end,
             last_error = case when h.status = 'RUNNING' then null else t.last_error end,
             failure_kind = case when h.status = 'RUNNING' then null else t.failure_kind end,

@@ -6,11 +6,12 @@ create or replace function queues.heartbeat(
     returns table (id bigint, claim_no bigint, answer text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
+    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 begin
     perform internal.check_claim(heartbeat.worker_id, heartbeat.lease, 0);
     perform internal.durable_commit();
+    perform internal.plan_by_size();
     update queues.workers w set last_heartbeat = clock_timestamp() where w.id = heartbeat.worker_id;
     return query
     with asked as materialized (

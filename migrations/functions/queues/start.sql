@@ -5,10 +5,11 @@ create or replace function queues.start(worker_id text, ids bigint[], claim_nos 
     returns table (id bigint, claim_no bigint, answer text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan as $$
+    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_custom_plan as $$
 #variable_conflict use_column
 begin
     perform internal.durable_commit();
+    perform internal.plan_by_size();
     return query
     with asked as materialized (
         select a.id, a.claim_no from unnest(start.ids, start.claim_nos) as a(id, claim_no)
