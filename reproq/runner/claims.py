@@ -32,6 +32,7 @@ _BLOATED_MS = 50.0
 class Takes(Protocol):
     def take(self, executions: list[Execution]) -> dict[Station, int]: ...
     def nothing_found(self) -> None: ...
+    def congested(self) -> bool: ...
 
 
 class Claims:
@@ -76,7 +77,7 @@ class Claims:
 
     def turn(self, now: float) -> float:
         """Called in every turn of the loop, cheap when there is nothing to do. Answers how long it can wait."""
-        if self.claiming or self.stopped or not self._desk.idle:
+        if self.claiming or self.stopped or not self._desk.idle or self._taker.congested():
             return _RECLAIM_EVERY_S
         if self._due_at is not None and now >= self._due_at:
             self.wake()

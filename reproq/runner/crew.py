@@ -9,7 +9,8 @@ from typing import Any
 
 from reproq.config import Settings
 from reproq.executor.guard_client import child_command
-from reproq.executor.pool import Kind, Pool
+from reproq.executor.members import Kind
+from reproq.executor.pool import Pool
 from reproq.models.execution import Execution
 
 SYSTEM_TYPES = ("db_function",)

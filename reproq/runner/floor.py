@@ -1,4 +1,4 @@
-"""Where tasks meet children: who gets which task, and what an answer or a death means for it."""
+"""Where tasks meet children: what an answer or a death of one means for the other."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import orjson
 
 from reproq.config import Settings
 from reproq.executor.guard_client import GuardGone
-from reproq.executor.order import Orders
-from reproq.executor.pool import Child, Pool
+from reproq.executor.members import Child
+from reproq.executor.pool import Pool
 from reproq.log import Event, say
 from reproq.models.envelope import BadEnvelope, Outcome, read_envelope
 from reproq.models.execution import End, Execution
@@ -23,13 +23,13 @@ from reproq.runner.books import Books, failure
 from reproq.runner.crew import Station
 from reproq.runner.deaths import OomWatch, outcome_of
 from reproq.runner.desk import Desk, Errand
+from reproq.runner.handout import Handout
 from reproq.runner.keeper import Keeper
 from reproq.runner.loop import Loop
 from reproq.runner.output import TaskOutput
 from reproq.runner.stops import Stops
 
 _BOOTS = 5
-_LONG_S = 0.004
 
 
 class Floor:
@@ -41,7 +41,7 @@ class Floor:
         books: Books,
         desk: Desk,
         stations: list[Station],
-        worker_id: str,
+        handout: Handout,
     ) -> None:
         self._loop = loop
         self._keeper = keeper
@@ -49,144 +49,23 @@ class Floor:
         self._desk = desk
         self._stations = stations
         self._max_memory = settings.max_memory
-        self._app_orders = Orders(worker_id.rpartition("/")[0])
-        self._system_orders = Orders(worker_id)
         self._output = TaskOutput()
         self._oom = OomWatch()
-        self._route: dict[str, Station | None] = {}
         self._contained: set[str] = set()
         self._sessions: dict[str, str] = {}
-        self.stops = Stops(loop, keeper, books.leases, settings.kill_grace_s, self._child_of, self.take_back)
-        self.deep: set[Child] = set()  # children with lines that wait in their socket
+        self.handout = handout
+        self.stops = Stops(loop, keeper, books.leases, settings.kill_grace_s, self._child_of, handout.take_back)
+        handout.watch_time = self.stops.watch
         self.closing = False
         self.types_changed: Callable[[dict[str, Any]], None] = lambda _types: None
         self.impossible: Callable[[], None] = lambda: None
         self.interrupted: Callable[[Execution], None] = lambda _execution: None
         keeper.told = self._guard_told
 
-    # -- claimed tasks ---------------------------------------------------------------------------------------------
-
-    def take(self, executions: list[Execution]) -> dict[Station, int]:
-        """Fresh from a claim. Answers how many each station got."""
-        now = time.monotonic()
-        shares: dict[Station, int] = {}
-        for execution in executions:
-            execution.claimed_at = now
-            station = self._station_for(execution.task_type)
-            share_of = station or self._stations[-1]  # what nobody knows came with what the last one serves: the rest
-            shares[share_of] = shares.get(share_of, 0) + 1
-            if station is None:
-                self._refuse(execution)
-                continue
-            (station.unconfirmed if execution.is_last_attempt else station.ready).append(execution)
-        for station in shares:
-            self._books.confirm(station)
-            self.hand_out(station)
-        return shares
-
-    def hand_out(self, station: Station) -> None:
-        """Every idle child gets a task; short tasks may wait in the children's sockets behind others."""
-        ready, idle = station.ready, station.pool.idle
-        while ready and idle:
-            self._give(station, idle.popleft(), ready.popleft())
-        if ready and station.depth > 1:
-            self._deepen(station)
-        if not ready and station.unconfirmed:
-            self._books.confirm(station)
-
-    def _deepen(self, station: Station) -> None:
-        ready, pool = station.ready, station.pool
-        share = min(station.depth, 1 + len(ready) // len(pool.children))
-        for child in pool.children.values():
-            if child.lines and len(child.lines) * 2 <= share:
-                for _ in range(min(share - len(child.lines), pool.room(child), len(ready))):
-                    if not self._give(station, child, ready.popleft()):
-                        break
-                if len(child.lines) > 1:
-                    self.deep.add(child)
-
     def close(self) -> None:
         """No child begins anything more, and none is started."""
         self.closing = True
-        for child in list(self.deep):
-            self.take_back(child)
-
-    def look_after_deep(self, now: float) -> None:
-        """A task that takes long must not keep others waiting behind it."""
-        for child in list(self.deep):
-            if len(child.lines) < 2:
-                self.deep.discard(child)
-            elif now - child.lines[0].handed_at > _LONG_S:
-                self.take_back(child)
-
-    def take_back(self, child: Child) -> list[Execution]:
-        """What a child has not begun waits for another one."""
-        self.deep.discard(child)
-        taken = child.pool.take_back(child) if len(child.lines) > 1 else []
-        child.shallow = True
-        self._return(child, taken)
-        if taken and not child.lines:
-            child.shallow = False
-            child.pool.release(child)
-        return taken
-
-    def _return(self, child: Child, taken: list[Execution]) -> None:
-        for execution in reversed(taken):
-            execution.begun = False
-            execution.child_key = None
-            child.station.ready.appendleft(execution)
-
-    def _station_for(self, task_type: str) -> Station | None:
-        try:
-            return self._route[task_type]
-        except KeyError:
-            station = next((s for s in self._stations if s.serves(task_type)), None)
-            if len(self._route) < 10_000:
-                self._route[task_type] = station
-            return station
-
-    def _refuse(self, execution: Execution) -> None:
-        known = sorted({name for station in self._stations for name in station.pool.types})
-        error = (
-            f"no handler is registered for {execution.task_type}; this worker knows {', '.join(known[:10]) or 'none'}"
-        )
-        say(Event.TASK_FAILED, error, logging.WARNING, task_id=execution.id, task_type=execution.task_type)
-        self._books.end(execution, FailureKind.NO_HANDLER, error, final=True)
-
-    def _may_begin(self, execution: Execution) -> bool:
-        if execution.over:
-            return False
-        if execution.end is End.CANCELLED:
-            self._books.end_cancelled(execution)
-            return False
-        if not self._books.leases.may_begin(execution):
-            self._books.forget(execution, "its lease ran out before a child was free")
-            return False
-        return True
-
-    def _give(self, station: Station, child: Child, execution: Execution) -> bool:
-        """Answers whether the child has got it, or it needs none any more."""
-        pool = station.pool
-        if not self._may_begin(execution):
-            if not child.lines:
-                pool.release(child)
-            return True
-        if execution.timeout_s is None:
-            execution.timeout_s = (pool.types.get(execution.task_type) or {}).get("timeout")
-        orders = self._system_orders if pool.kind.is_system else self._app_orders
-        if not pool.hand(child, execution, orders.run(execution)):
-            station.ready.appendleft(execution)
-            return False
-        execution.child_key = child.key
-        if len(child.lines) == 1:
-            self._begins(child, execution)
-        return True
-
-    def _begins(self, child: Child, execution: Execution) -> None:
-        execution.begun = True
-        execution.handed_at = time.monotonic()
-        if execution.timeout_s is not None:
-            self.stops.watch(child, execution)
+        self.handout.take_back_all()
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -218,7 +97,7 @@ class Floor:
     def _free(self, child: Child) -> None:
         following = child.pool.answered(child)
         if following is not None:
-            self._begins(child, following)
+            self.handout.begins(child, following)
         elif child.retiring:
             self.fill_pools()
 
@@ -282,7 +161,7 @@ class Floor:
         if types != child.pool.types or not child.station.known:
             child.station.known = True
             child.pool.types = types
-            self._route.clear()
+            self.handout.forget_routes()
             every = {name: given for station in self._stations for name, given in station.pool.types.items()}
             self._contained = {name for name, given in every.items() if given.get("contain")}
             child.station.contains = not self._contained.isdisjoint(types)
@@ -295,13 +174,13 @@ class Floor:
         self._boot_failed(child, f"child {child.key} could not be started: {why}", "")
 
     def child_ended(self, child: Child, exit_: dict[str, Any], unread: list[Execution]) -> None:
-        self.deep.discard(child)
-        self._return(child, unread)
+        self.handout.deep.discard(child)
+        self.handout.put_in_front(child, unread)
         prepared = self._keeper.after_death.pop(child.key, None)
         if child.lines:
             for execution in child.lines:
                 if not execution.begun:  # it was read, and its answer can't be trusted
-                    self._begins(child, execution)
+                    self.handout.begins(child, execution)
                 self._died(child, execution, exit_, prepared)
                 prepared = None
             child.lines.clear()
@@ -373,7 +252,7 @@ class Floor:
                     f"child {child.key} uses more than {limit} bytes; another takes its place",
                     child=child.key,
                 )
-                self.take_back(child)
+                self.handout.take_back(child)
                 child.pool.retire(child)
                 self.fill_pools()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from reproq.config import Settings, child_environ
 from reproq.executor.guard_client import Guard, GuardGone, GuardStuck
-from reproq.executor.pool import Child
+from reproq.executor.members import Child
 from reproq.log import Event, say
 from reproq.models.envelope import Outcome
 from reproq.runner.loop import Loop

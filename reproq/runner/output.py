@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reproq.executor.pool import Child
+from reproq.executor.members import Child
 from reproq.log import Event, say
 
 MOST_LOGGED = 64 * 1024

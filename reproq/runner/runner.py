@@ -32,6 +32,7 @@ from reproq.runner.claims import Claims
 from reproq.runner.desk import Desk, Errand
 from reproq.runner.drain import Drain
 from reproq.runner.floor import Floor
+from reproq.runner.handout import Handout
 from reproq.runner.heart import Heart
 from reproq.runner.keeper import Keeper
 from reproq.runner.leases import Leases
@@ -42,6 +43,7 @@ _DEEP_S = 0.002
 _KEPT_WAITING_S = 1.0
 EXIT_NO_CHILDREN = 70
 _MOST_UNSERVED = 20
+_MOST_PENDING = 4 * crew.MAX_BATCH
 
 
 class Runner:
@@ -58,9 +60,8 @@ class Runner:
         self.finish_desk = Desk(self.loop, dsn, "finishes")
         self.stations: list[crew.Station] = []
         self.books = Books(self.finish_desk, self.worker_id, self.leases, self.stations)
-        self.floor = Floor(
-            settings, self.loop, self.keeper, self.books, self.finish_desk, self.stations, self.worker_id
-        )
+        self.handout = Handout(self.books, self.stations, self.worker_id)
+        self.floor = Floor(settings, self.loop, self.keeper, self.books, self.finish_desk, self.stations, self.handout)
         greeting = orjson.dumps({"v": 1, "do": "settings", "dsn": dsn}) + b"\n"
         for kind in crew.kinds(settings, greeting):
             self.stations.append(crew.Station(Pool(kind, self.loop, self.floor, settings.max_envelope)))
@@ -103,10 +104,10 @@ class Runner:
             if station.ready:
                 more = True
                 if station.pool.idle:
-                    self.floor.hand_out(station)
+                    self.handout.hand_out(station)
         patience = _TICK_S
-        if self.floor.deep:
-            self.floor.look_after_deep(now)
+        if self.handout.deep:
+            self.handout.look_after_deep(now)
             patience = _DEEP_S
         if self.drain.under_way:
             self.drain.turn()
@@ -124,10 +125,14 @@ class Runner:
         self.loop.close()
 
     def take(self, executions: list[Execution]) -> dict[crew.Station, int]:
-        shares = self.floor.take(executions)
+        shares = self.handout.take(executions)
         if self.drain.under_way:  # a claim that was in flight when the drain began
             self.books.give_back_waiting()
         return shares
+
+    def congested(self) -> bool:
+        """Outcomes pile up: the database takes them slower than tasks are run."""
+        return self.books.finishes.pending > _MOST_PENDING
 
     def nothing_found(self) -> None:
         if self.settings.until_empty and not self._asking_empty and not self.leases:

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from reproq.executor.members import Child
 from reproq.executor.order import Orders
-from reproq.executor.pool import Child
 from reproq.log import Event, say
 from reproq.models.execution import End, Execution
 from reproq.runner.keeper import Keeper

@@ -156,6 +156,7 @@ class Scene:
         self._end_workers()
         evidence = self.evidence()
         evidence.bodies = weighed
+        print(*(f"runner {before} -> {after}" for before, after in weighed), sep="\n", end="")
         found = violations(evidence, names)
         if found:
             (self.folder / "violations").write_text("\n".join(found))

@@ -72,3 +72,16 @@ def _works_again(scene: Scene, thawed: Worker, other: Worker) -> None:
     (task,) = scene.client().enqueue("work", [{}])
     ran = "select status = 'SUCCESSFUL' and worker_id like %s from queues.task_runs where id = %s"
     wait_until(lambda: scene.one(ran, f"w0/{thawed.pid}/%", task), lambda: f"the thawed worker: {thawed.log}", 10, 0.05)
+
+
+def test_s03_a_guard_frozen_alone_ends_with_its_children_and_another_one_follows(scene: Scene) -> None:
+    scene.client().enqueue("live", [{"s": 1}] * 60, max_attempts=10)
+    worker = scene.worker().ready()
+    scene.wait_lines("effect", 4)
+    guard = worker.guard().pid
+    scene.freeze([guard])
+    wait_until(lambda: guard not in {p.pid for p in worker.family()}, "the end of the guard", LEASE_S + 1)
+    scene.wait_all_over()
+    assert worker.guard().pid != guard
+    evidence = scene.check()
+    assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}

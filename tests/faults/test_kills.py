@@ -11,7 +11,7 @@ import pytest
 from tests.faults.clients import Repeated
 from tests.faults.ledger import boottime_ns
 from tests.faults.scene import LEASE_S, Scene
-from tests.worker.harness import Worker, wait_until
+from tests.worker.harness import Process, Worker, processes, wait_until
 
 TASK_S = 0.02
 EVERY_S = 0.2
@@ -100,3 +100,35 @@ def _recovered(scene: Scene, victim: Worker, killed: int) -> None:
     prefix = f"w{scene.house.workers.index(victim)}/{victim.pid}/%"
     patience = LEASE_S + 2 - (boottime_ns() - killed) / 1e9
     wait_until(lambda: scene.one(mine, prefix) == 0, "the tasks of a killed worker", patience, 0.05)
+
+
+def test_s02_guards_killed_under_load_lose_nothing(scene: Scene) -> None:
+    scene.client().enqueue("work", [{"s": 0.1}] * scene.size(ci=300, full=1500), max_attempts=25)
+    worker = scene.worker().ready()
+    kills = 0
+    while scene.open_tasks() > 0:
+        time.sleep(scene.dice.uniform(0.5, 1.5))
+        for guard in [process for process in worker.family() if process.parent == worker.pid]:
+            os.kill(guard.pid, signal.SIGKILL)
+            kills += 1
+    evidence = scene.check()
+    assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
+    assert evidence.executions <= len(evidence.rows) + 4 * kills
+
+
+def test_s02_what_the_tasks_of_a_killed_runner_had_started_ends_with_it(scene: Scene) -> None:
+    sleeps = 200_000 + scene.dice.randrange(100_000)
+    scene.client().enqueue("litters_and_hangs", [{"sleeps": sleeps}] * 4, max_attempts=1)
+    worker = scene.worker().ready()
+    scene.wait_lines("start", 4)
+
+    def alive() -> list[Process]:
+        return [process for process in processes().values() if process.alive and process.command == f"sleep {sleeps}"]
+
+    wait_until(lambda: len(alive()) == 4, "four grandchildren in sessions of their own")
+    scene.kill(worker)
+    wait_until(lambda: not alive(), "the end of the grandchildren", 2)
+    scene.worker().ready()
+    scene.wait_all_over()
+    evidence = scene.check()
+    assert {(row.status, row.kind) for row in evidence.rows.values()} == {("FAILED", "lease_expired")}

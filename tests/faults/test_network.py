@@ -83,3 +83,23 @@ def test_s21_a_finish_that_waits_for_a_lock_costs_no_other_task_its_lease(scene:
     scene.wait_all_over()
     evidence = scene.check()
     assert evidence.executions == 3, f"{evidence.executions} executions of 3 tasks"
+
+
+def test_s22_whichever_answers_are_lost_no_task_runs_twice(scene: Scene) -> None:
+    """Of claims, starts, heartbeats, finishes, give-backs and all the others, in workers that come and go."""
+    proxy = scene.proxy()
+    proxy.swallow(b"queues.", 0.2, scene.seed)
+    client = scene.client()
+    for _ in range(scene.size(ci=3, full=10)):
+        client.enqueue("work", [{"s": 0.02}] * 100, max_attempts=1)
+        client.enqueue("live", [{"s": 1.5}] * 4, max_attempts=1)
+        worker = scene.worker(dsn=proxy.dsn).ready()
+        time.sleep(scene.dice.uniform(1, 4))
+        scene.drain(worker)
+    scene.worker(dsn=proxy.dsn).ready()
+    scene.wait_all_over()
+    evidence = scene.check()
+    assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
+    assert evidence.executions == len(evidence.rows)
+    assert not [step for step in evidence.steps if step.is_expiry]
+    print(f"{len(evidence.rows)} tasks, {proxy.swallowed} answers lost")

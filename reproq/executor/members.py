@@ -1,0 +1,90 @@
+"""What a pool consists of: a kind of children, and the children."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from reproq.models.execution import Execution
+
+if TYPE_CHECKING:
+    from reproq.executor.pool import Pool
+
+TAIL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How to start the children of a pool, and which types they serve."""
+
+    name: str
+    argv: Sequence[str]
+    size: int
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    cwd: str | None = None
+    greeting: bytes = b""
+    types: tuple[str, ...] | None = None  # exactly these
+    prefixes: tuple[str, ...] | None = None  # every type that starts so; neither: all the rest
+    recycle: int | None = None
+    contain: bool = False
+    packets: bool = False  # our Python child: lines may wait in its socket
+
+    @property
+    def is_system(self) -> bool:
+        """Ours, not the user's: it gets the address of the database, and its word is believed."""
+        return self.types is not None
+
+
+class Child:
+    __slots__ = (
+        "_tail", "_tail_size", "alarm", "back", "boot_failed", "garbled", "key", "lines", "log", "parts", "pid", "pool",
+        "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station", "stdin", "stdout",
+        "unwritten",
+    )  # fmt: skip
+
+    def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: socket.socket | None) -> None:
+        self.pool = pool
+        self.key = key
+        self.stdin = stdin
+        self.stdout = stdout
+        self.log = log
+        self.back = back  # its end of the socket once more: what it hasn't read, we can
+        self.pid = 0
+        self.ready = False
+        self.ready_at = 0.0
+        self.retiring = False
+        self.garbled = False
+        self.boot_failed = False
+        self.lines: deque[Execution] = deque()  # the first is running, the others wait in its socket
+        self.shallow = False  # its task takes long: nothing may wait behind it
+        self.served = 0
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.unwritten = b""
+        self.station: Any = pool.station
+        self.alarm: Any = None  # its owner's timer for the task's time-out
+        self.printed = 0  # bytes of output of the current task
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+
+    @property
+    def execution(self) -> Execution | None:
+        return self.lines[0] if self.lines else None
+
+    def keep(self, data: bytes) -> None:
+        self.printed += len(data)
+        self._tail.append(data)
+        self._tail_size += len(data)
+        while self._tail_size - len(self._tail[0]) >= TAIL_BYTES:
+            self._tail_size -= len(self._tail.popleft())
+
+    def tail(self) -> str:
+        """The last 64 KiB that the task printed, fit for jsonb."""
+        return b"".join(self._tail)[-TAIL_BYTES:].decode(errors="replace").replace("\0", "\\0")
+
+    def forget_output(self) -> None:
+        self._tail.clear()
+        self._tail_size = self.printed = 0

@@ -1,0 +1,155 @@
+"""Who gets which task: claimed tasks on their way to the children, and back again if they must."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from reproq.executor.members import Child
+from reproq.executor.order import Orders
+from reproq.log import Event, say
+from reproq.models.execution import End, Execution
+from reproq.models.states import FailureKind
+from reproq.runner.books import Books
+from reproq.runner.crew import Station
+
+_LONG_S = 0.004
+
+
+class Handout:
+    def __init__(self, books: Books, stations: list[Station], worker_id: str) -> None:
+        self._books = books
+        self._stations = stations
+        self._app_orders = Orders(worker_id.rpartition("/")[0])
+        self._system_orders = Orders(worker_id)
+        self._route: dict[str, Station | None] = {}
+        self.deep: set[Child] = set()  # children with lines that wait in their socket
+        self.watch_time: Callable[[Child, Execution], None] = lambda _child, _execution: None
+
+    def forget_routes(self) -> None:
+        """The types have changed."""
+        self._route.clear()
+
+    def take_back_all(self) -> None:
+        for child in list(self.deep):
+            self.take_back(child)
+
+    def take(self, executions: list[Execution]) -> dict[Station, int]:
+        """Fresh from a claim. Answers how many each station got."""
+        now = time.monotonic()
+        shares: dict[Station, int] = {}
+        for execution in executions:
+            execution.claimed_at = now
+            station = self._station_for(execution.task_type)
+            share_of = station or self._stations[-1]  # what nobody knows came with what the last one serves: the rest
+            shares[share_of] = shares.get(share_of, 0) + 1
+            if station is None:
+                self._refuse(execution)
+                continue
+            (station.unconfirmed if execution.is_last_attempt else station.ready).append(execution)
+        for station in shares:
+            self._books.confirm(station)
+            self.hand_out(station)
+        return shares
+
+    def hand_out(self, station: Station) -> None:
+        """Every idle child gets a task; short tasks may wait in the children's sockets behind others."""
+        ready, idle = station.ready, station.pool.idle
+        while ready and idle:
+            self._give(station, idle.popleft(), ready.popleft())
+        if ready and station.depth > 1:
+            self._deepen(station)
+        if not ready and station.unconfirmed:
+            self._books.confirm(station)
+
+    def _deepen(self, station: Station) -> None:
+        ready, pool = station.ready, station.pool
+        share = min(station.depth, 1 + len(ready) // len(pool.children))
+        for child in pool.children.values():
+            if child.lines and len(child.lines) * 2 <= share:
+                for _ in range(min(share - len(child.lines), pool.room(child), len(ready))):
+                    if not self._give(station, child, ready.popleft()):
+                        break
+                if len(child.lines) > 1:
+                    self.deep.add(child)
+
+    def look_after_deep(self, now: float) -> None:
+        """A task that takes long must not keep others waiting behind it."""
+        for child in list(self.deep):
+            if len(child.lines) < 2:
+                self.deep.discard(child)
+            elif now - child.lines[0].handed_at > _LONG_S:
+                self.take_back(child)
+
+    def take_back(self, child: Child) -> list[Execution]:
+        """What a child has not begun waits for another one."""
+        self.deep.discard(child)
+        taken = child.pool.take_back(child) if len(child.lines) > 1 else []
+        child.shallow = True
+        self.put_in_front(child, taken)
+        running = child.execution
+        if running is not None and not running.begun:  # it read on, past what was taken back
+            self.begins(child, running)
+        if taken and not child.lines:
+            child.shallow = False
+            child.pool.release(child)
+        return taken
+
+    def put_in_front(self, child: Child, taken: list[Execution]) -> None:
+        for execution in reversed(taken):
+            execution.begun = False
+            execution.child_key = None
+            child.station.ready.appendleft(execution)
+
+    def _station_for(self, task_type: str) -> Station | None:
+        try:
+            return self._route[task_type]
+        except KeyError:
+            station = next((s for s in self._stations if s.serves(task_type)), None)
+            if len(self._route) < 10_000:
+                self._route[task_type] = station
+            return station
+
+    def _refuse(self, execution: Execution) -> None:
+        known = sorted({name for station in self._stations for name in station.pool.types})
+        error = (
+            f"no handler is registered for {execution.task_type}; this worker knows {', '.join(known[:10]) or 'none'}"
+        )
+        say(Event.TASK_FAILED, error, logging.WARNING, task_id=execution.id, task_type=execution.task_type)
+        self._books.end(execution, FailureKind.NO_HANDLER, error, final=True)
+
+    def _may_begin(self, execution: Execution) -> bool:
+        if execution.over:
+            return False
+        if execution.end is End.CANCELLED:
+            self._books.end_cancelled(execution)
+            return False
+        if not self._books.leases.may_begin(execution):
+            self._books.forget(execution, "its lease ran out before a child was free")
+            return False
+        return True
+
+    def _give(self, station: Station, child: Child, execution: Execution) -> bool:
+        """Answers whether the child has got it, or it needs none any more."""
+        pool = station.pool
+        if not self._may_begin(execution):
+            if not child.lines:
+                pool.release(child)
+            return True
+        if execution.timeout_s is None:
+            execution.timeout_s = (pool.types.get(execution.task_type) or {}).get("timeout")
+        orders = self._system_orders if pool.kind.is_system else self._app_orders
+        if not pool.hand(child, execution, orders.run(execution)):
+            station.ready.appendleft(execution)
+            return False
+        execution.child_key = child.key
+        if len(child.lines) == 1:
+            self.begins(child, execution)
+        return True
+
+    def begins(self, child: Child, execution: Execution) -> None:
+        execution.begun = True
+        execution.handed_at = time.monotonic()
+        if execution.timeout_s is not None:
+            self.watch_time(child, execution)
