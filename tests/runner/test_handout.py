@@ -1,0 +1,58 @@
+"""What happens to the tasks that wait behind others in a child's socket."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any, cast
+
+from reproq.executor.members import Child
+from reproq.models.execution import Execution
+from reproq.runner.books import Books
+from reproq.runner.handout import Handout
+
+
+def execution(task_id: int, *, begun: bool = False) -> Execution:
+    made = Execution(task_id, 1, "t", "default", "{}", 1, 3, None, None)
+    made.begun = begun
+    made.handed_at = 1.0 if begun else 0.0
+    return made
+
+
+def child_with(*lines: Execution, unread: list[Execution]) -> tuple[Child, deque[Execution]]:
+    ready: deque[Execution] = deque()
+
+    def take_back(child: Any) -> list[Execution]:
+        for one in unread:
+            child.lines.remove(one)
+        return unread
+
+    pool = SimpleNamespace(station=SimpleNamespace(ready=ready), take_back=take_back, release=lambda _child: None)
+    child = Child(cast(Any, pool), "app-1", 0, 0, 0, None)
+    child.lines.extend(lines)
+    return child, ready
+
+
+def handout() -> Handout:
+    return Handout(cast(Books, SimpleNamespace()), [], "worker/1/boot")
+
+
+def test_what_a_child_has_not_begun_waits_in_front_for_another_in_its_old_order() -> None:
+    running, second, third = execution(1, begun=True), execution(2), execution(3)
+    child, ready = child_with(running, second, third, unread=[second, third])
+    ready.append(execution(4))
+    assert handout().take_back(child) == [second, third]
+    assert [one.id for one in ready] == [2, 3, 4]
+    assert list(child.lines) == [running]
+    assert child.shallow
+
+
+def test_a_task_that_the_child_took_while_others_were_taken_back_has_begun_now() -> None:
+    """Child and runner read the same socket: what is left need not be what was first in line."""
+    first, second = execution(1, begun=True), execution(2)
+    child, ready = child_with(first, second, unread=[first])
+    handout().take_back(child)
+    assert [one.id for one in ready] == [1]
+    assert not first.begun
+    assert second.begun
+    assert second.handed_at > 1.0
