@@ -29,6 +29,7 @@ _PACKET = 64 * 1024
 _STOP = b'{"v":1,"do":"stop"}\n'
 _OOM_SCORE = 500  # when memory runs out, a task goes before its worker
 _BOOT_PAUSE_S, _MAX_BOOT_PAUSE_S = 0.1, 30.0
+_DEADLINE_PAUSE_S = 0.6
 _PROVEN_S = 10.0  # a child that was ready for so long shows that children can be started
 
 
@@ -180,6 +181,8 @@ class Pool:
         self._close(child)
         if child.ready and now - child.ready_at > _PROVEN_S:
             self.boot_failures = 0
+        if exit_.get("by") == "deadline":  # until it is over, the guard would kill another at once
+            self._not_before = max(self._not_before, now + _DEADLINE_PAUSE_S)
         if self._is_stillborn(child, exit_):
             child.boot_failed = not child.ready
             self._boot_failed(now)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 
 from reproq.models.execution import Execution
 
+_TOO_LATE_NS = 600_000_000  # the guard kills half a second before the deadline: nothing may begin so near to it
+
 Tell = Callable[[int | None, dict[str, int]], bool]
 
 
@@ -45,8 +47,12 @@ class Leases:
             for e in executions:
                 e.deadline = deadline
                 self._held[e.id, e.claim_no] = e
+            now = boottime_ns()
             if self._guarded is None or deadline < self._guarded:
                 self._guard(deadline, {})
+            elif self._guarded <= now:  # it has killed by that one; what begins from now on needs another
+                live = (e.deadline for e in self.all() if not e.over and e.deadline > now)
+                self._guard(min(live, default=deadline), {})
 
     def drop(self, execution: Execution) -> None:
         self._held.pop((execution.id, execution.claim_no), None)
@@ -57,8 +63,9 @@ class Leases:
             for e in executions:
                 e.deadline = sent_ns + self._ours_ns
             late = {id(e): e for e in busy}
-            but = {e.child_key: e.deadline for e in late.values() if e.child_key is not None}
-            deadlines = [e.deadline for e in self.all() if id(e) not in late]
+            but = {e.child_key: e.deadline for e in late.values() if e.child_key is not None and not e.over}
+            # One that is over is in no child: while its finish waits, it must not cost that child's next task its life.
+            deadlines = [e.deadline for e in self.all() if id(e) not in late and not e.over]
             self._guard(min(deadlines, default=sent_ns + self._ours_ns), but)
 
     def rest(self) -> None:
@@ -75,11 +82,11 @@ class Leases:
     def rearm(self) -> None:
         """A new guard knows nothing yet."""
         with self._lock:
-            self._guard(min((e.deadline for e in self.all()), default=None), {})
+            self._guard(min((e.deadline for e in self.all() if not e.over), default=None), {})
 
     def may_begin(self, execution: Execution) -> bool:
         """Whether the lease lasts, and the guard watches over it."""
-        return boottime_ns() < execution.deadline and self._guarded is not None and self._guarded <= execution.deadline
+        return self._guarded is not None and boottime_ns() + _TOO_LATE_NS < self._guarded <= execution.deadline
 
     def _guard(self, at: int | None, but: dict[str, int]) -> None:
         if self._tell(at, but):

@@ -2,6 +2,7 @@
 
 healthy()    passes everything on          black_hole()  swallows everything, in silence
 cut()        closes what is open           delay(s)      passes each piece on so much later
+refuse(…)    closes instead of passing a statement on
 swallow(…)   lets a statement reach the server, waits for the server's whole answer, and closes without passing it on
 """
 
@@ -40,6 +41,7 @@ class Proxy:
         self._flowing = asyncio.Event()
         self._delay_s = 0.0
         self._victim = b""
+        self._refused = b""
         self._chance = 0.0
         self._random = random.Random(0)
         self.swallowed = 0
@@ -75,6 +77,10 @@ class Proxy:
     def swallow(self, statement: bytes, chance: float = 1.0, seed: int = 0) -> None:
         """From now on the answer to such a statement is lost with this probability."""
         self._victim, self._chance, self._random = statement, chance, random.Random(seed)
+
+    def refuse(self, statement: bytes) -> None:
+        """From now on such a statement never reaches the server: its connection ends instead."""
+        self._refused = statement
 
     def close(self) -> None:
         self._run(self._end())
@@ -130,6 +136,8 @@ class Proxy:
 
     async def _to_server(self, reader: asyncio.StreamReader, link: _Link) -> None:
         while data := await self._piece(reader):
+            if self._refused and self._refused in data:
+                break
             if self._victim and self._victim in link.tail + data and self._random.random() < self._chance:
                 link.swallowing = True
             link.tail = data[1 - len(self._victim) :] if len(self._victim) > 1 else b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,14 +28,13 @@ _CLAIMED = """
 
 
 @pytest.fixture
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    folder = tmp_path_factory.mktemp("durable")
-    for path in (folder, *folder.parents[:3]):  # as root the server runs as nobody
-        path.chmod(path.stat().st_mode | 0o011)
-    server = EmbeddedServer(folder / "server", binaries=next(iter(SERVERS.values())))
-    with server:
-        server.install(say=lambda _: None)
-        yield server
+def own_server() -> Iterator[EmbeddedServer]:
+    """Not below pytest's folder: a test of root's runs its server as nobody, and each new pytest closes that folder."""
+    with tempfile.TemporaryDirectory(prefix="reproq-durable-") as folder:
+        Path(folder).chmod(0o711)
+        with EmbeddedServer(Path(folder) / "server", binaries=next(iter(SERVERS.values()))) as server:
+            server.install(say=lambda _: None)
+            yield server
 
 
 @pytest.fixture
