@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from reproq.executor.pool import Pool
 
 TAIL_BYTES = 64 * 1024
+PACKET = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,44 @@ class Kind:
         return self.types is not None
 
 
+class SocketBack:
+    """A second handle on a child's end of its socket: what the child hasn't read, we can, while it runs."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def unread(self, ended: bool) -> list[bytes]:
+        found: list[bytes] = []
+        try:
+            while data := self._end.recv(PACKET, socket.MSG_DONTWAIT):
+                found.append(data)
+        except BlockingIOError:
+            pass
+        return found
+
+    def close(self) -> None:
+        self._end.close()
+
+
+class PipeBack:
+    """The same for a pipe. It keeps no lines apart, so it is asked only when the child has ended."""
+
+    def __init__(self, end: int) -> None:
+        self._end = end
+
+    def unread(self, ended: bool) -> list[bytes]:
+        if not ended:
+            return []
+        os.set_blocking(self._end, False)
+        try:
+            return [os.read(self._end, PACKET)]
+        except BlockingIOError:
+            return []
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
 class Child:
     __slots__ = (
         "_tail", "_tail_size", "alarm", "back", "boot_failed", "garbled", "key", "lines", "log", "parts", "pid", "pool",
@@ -45,13 +85,13 @@ class Child:
         "unwritten",
     )  # fmt: skip
 
-    def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: socket.socket | None) -> None:
+    def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: SocketBack | PipeBack) -> None:
         self.pool = pool
         self.key = key
         self.stdin = stdin
         self.stdout = stdout
         self.log = log
-        self.back = back  # its end of the socket once more: what it hasn't read, we can
+        self.back = back
         self.pid = 0
         self.ready = False
         self.ready_at = 0.0

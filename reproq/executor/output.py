@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import sys
 
+_BY_LINE = 1  # _IOLBF
+
 
 class Output:
     def __init__(self) -> None:
@@ -13,6 +15,8 @@ class Output:
         self._fflush.argtypes = [ctypes.c_void_p]
         # Of one stream only: fflush(NULL) waits for ever if a thread sits in a read of another.
         self._stdout = ctypes.c_void_p.in_dll(library, "stdout").value
+        # By line, as Python's: whole lines come out in the order in which they were printed.
+        library.setvbuf(ctypes.c_void_p(self._stdout), None, _BY_LINE, ctypes.c_size_t(0))
 
     def flush(self) -> None:
         try:

@@ -16,16 +16,16 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
 from typing import Any, Protocol
 
 from reproq.executor.guard_client import Guard
-from reproq.executor.members import Child, Kind
+from reproq.executor.members import PACKET, Child, Kind, PipeBack, SocketBack
 from reproq.executor.order import run_line_head
 from reproq.models.execution import Execution
 
 _CHUNK = 256 * 1024
-_PACKET = 64 * 1024
 _STOP = b'{"v":1,"do":"stop"}\n'
 _OOM_SCORE = 500  # when memory runs out, a task goes before its worker
 _BOOT_PAUSE_S, _MAX_BOOT_PAUSE_S = 0.1, 30.0
@@ -85,7 +85,7 @@ class Pool:
     def hand(self, child: Child, execution: Execution, line: bytes) -> bool:
         """Gives a child a task, or one more to wait in its socket. False: it has no room, or is gone."""
         waits = bool(child.lines)
-        if waits and (len(line) > _PACKET or child.unwritten):
+        if waits and (len(line) > PACKET or child.unwritten):
             return False
         try:
             written = os.write(child.stdin, self._part(line))
@@ -96,7 +96,7 @@ class Pool:
         except (BrokenPipeError, ConnectionResetError):
             return False
         child.lines.append(execution)
-        child.shallow = child.shallow or len(line) > _PACKET
+        child.shallow = child.shallow or len(line) > PACKET
         if not waits and child.printed:
             child.forget_output()
         if written < len(line):
@@ -107,14 +107,11 @@ class Pool:
     def take_back(self, child: Child) -> list[Execution]:
         """What it was given and has not read: exactly what it has not begun. It may read on meanwhile, so these need
         not be its last ones."""
-        unread: set[bytes] = set()
-        if child.back is not None and not child.unwritten:
-            try:
-                while data := child.back.recv(_PACKET, socket.MSG_DONTWAIT):
-                    unread.add(data[: data.find(b',"worker_id"')])
-            except BlockingIOError:
-                pass
-        taken = [execution for execution in child.lines if run_line_head(execution) in unread] if unread else []
+        if child.unwritten or not child.lines:
+            return []
+        unread = child.back.unread(ended=child.key not in self.children)
+        heads = {packet[: packet.find(b',"worker_id"')] for packet in unread}
+        taken = [execution for execution in child.lines if run_line_head(execution) in heads] if heads else []
         for execution in taken:
             child.lines.remove(execution)
         return taken
@@ -223,13 +220,13 @@ class Pool:
         if kind.greeting:
             self.tell(child, kind.greeting)
 
-    def _input(self) -> tuple[int, int, socket.socket | None]:
-        """A pipe for anybody; for our own children a socket that keeps the lines apart."""
+    def _input(self) -> tuple[int, int, SocketBack | PipeBack]:
+        """Its end, ours, and its end again. A pipe for anybody; for our own children a socket that keeps lines apart."""
         if not self.kind.packets:
             reading, writing = os.pipe2(os.O_CLOEXEC)
-            return reading, writing, None
+            return reading, writing, PipeBack(fcntl(reading, F_DUPFD_CLOEXEC, 0))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        back = theirs.dup()
+        back = SocketBack(theirs.dup())
         return theirs.detach(), ours.detach(), back
 
     @staticmethod
@@ -249,12 +246,11 @@ class Pool:
         for fd in (child.stdin, child.stdout, child.log):
             self._watcher.unwatch(fd)
             os.close(fd)
-        if child.back is not None:
-            child.back.close()
+        child.back.close()
 
     def _part(self, line: bytes) -> bytes:
         """What fits into one packet; a pipe takes what it can."""
-        return line[:_PACKET] if self.kind.packets and len(line) > _PACKET else line
+        return line[:PACKET] if self.kind.packets and len(line) > PACKET else line
 
     def _writable(self, child: Child, _event: int) -> None:
         try:
@@ -285,7 +281,7 @@ class Pool:
                 return
             child.keep(data)
             self._owner.child_printed(child, data)
-            if len(data) < _PACKET:
+            if len(data) < PACKET:
                 return
 
     def _readable(self, child: Child, _event: int) -> None:

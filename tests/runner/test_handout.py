@@ -28,7 +28,7 @@ def child_with(*lines: Execution, unread: list[Execution]) -> tuple[Child, deque
         return unread
 
     pool = SimpleNamespace(station=SimpleNamespace(ready=ready), take_back=take_back, release=lambda _child: None)
-    child = Child(cast(Any, pool), "app-1", 0, 0, 0, None)
+    child = Child(cast(Any, pool), "app-1", 0, 0, 0, cast(Any, None))
     child.lines.extend(lines)
     return child, ready
 
