@@ -67,6 +67,7 @@ create table queues.task_runs (
     constraint unique_among_is_known check (unique_among in ('active', 'waiting')),
     constraint key_has_a_length check (length(idempotency_key) between 1 and 500),
     constraint limit_key_has_a_length check (length(limit_key) between 1 and 500),
+    constraint trace_has_a_length check (length(trace) <= 1000),
     constraint reason_needs_deletion check (deleted_at is not null or delete_reason is null)
 ) with (
     fillfactor = 90,

@@ -22,6 +22,9 @@ LEVELS = ("debug", "info", "warning", "error")
 Parse = Callable[[object], object]
 
 
+_QUEUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}")
+
+
 def shown(value: object, length: int = 60) -> str:
     """A value as an error may show it: one line, not endless."""
     text = repr(value)
@@ -125,14 +128,19 @@ def words(check: Callable[[str], str]) -> Parse:
         if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
             raise ValueError(f"{shown(value)} isn't a list of names")
         pieces = (piece.strip() for part in parts for piece in part.split(","))
-        return tuple(dict.fromkeys(check(piece) for piece in pieces if piece))
+        found = tuple(dict.fromkeys(check(piece) for piece in pieces if piece))
+        if parts and not found:  # an unset shell variable must not turn into "every queue"
+            raise ValueError("it names nothing; leave it out to mean all")
+        return found
 
     return parse
 
 
 def queue_name(word: str) -> str:
-    if len(word) > 200 or not word.isprintable() or " " in word:
-        raise ValueError(f"{shown(word)} isn't a queue name: up to 200 visible characters, no spaces")
+    if not _QUEUE_NAME.fullmatch(word):
+        raise ValueError(
+            f"{shown(word)} isn't a queue name: 1 to 100 letters, digits and _ . : - , the first a letter or digit"
+        )
     return word
 
 

@@ -101,7 +101,7 @@ def _serve(wire: Wire, handlers: dict[str, Handler]) -> None:
     from reproq.executor.title import Title
     from reproq.executor.usage import Usage
 
-    output, title, usage = Output(), Title(), Usage()
+    output, title, usage = Output(wire.log), Title(), Usage()
     while True:
         if not wire.pending:
             title.idle()

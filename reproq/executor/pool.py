@@ -221,7 +221,7 @@ class Pool:
             self.tell(child, kind.greeting)
 
     def _input(self) -> tuple[int, int, SocketBack | PipeBack]:
-        """Its end, ours, and its end again. A pipe for anybody; for our own children a socket that keeps lines apart."""
+        """Its end, ours, its end again. A pipe for anybody; for our own children a socket that keeps lines apart."""
         if not self.kind.packets:
             reading, writing = os.pipe2(os.O_CLOEXEC)
             return reading, writing, PipeBack(fcntl(reading, F_DUPFD_CLOEXEC, 0))

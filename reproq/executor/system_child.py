@@ -27,6 +27,7 @@ from reproq.executor.envelopes import to_json
 _RUN = "select internal.run_task(%s, %s, %s, %s::jsonb)::text"
 _CLEAN = ("close all", "reset all", "unlisten *", "select pg_advisory_unlock_all()", "discard temp")
 _PATIENCE_S = 5.0
+_TRIES = 3
 
 
 class LeaseGone(Exception):
@@ -36,17 +37,40 @@ class LeaseGone(Exception):
 def main() -> None:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the address is in our memory: no other process of this uid may look
     wire = Wire.take_over()
-    dsn = _read_settings(wire.source)["dsn"]
-    session = f"reproq system child {uuid.uuid4()}"
-    connection = _connect(dsn, session)
-    hello = {"v": 1, "types": {"db_function": {}}, "session": session}
-    wire.send(f"{to_json(hello)}\n".encode())
+    session = Session(_read_settings(wire.source)["dsn"])
+    wire.send(f"{to_json({'v': 1, 'types': {'db_function': {}}, 'session': session.name})}\n".encode())
     while (order := wire.next()) is not None:
-        answer = _answer(connection, order)
-        wire.send(f"{to_json(answer)}\n".encode())
+        wire.send(f"{to_json(_answer(session, order))}\n".encode())
         wire.forget_cancels()
-        if connection.closed or connection.broken or not _cleaned(connection):
-            sys.exit(0)  # the next one starts with a connection of its own
+        session.clean()
+
+
+class Session:
+    """The connection, and another one when it is lost. It never ends the child: a task may be on its way to us."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self.name = f"reproq system child {uuid.uuid4()}"
+        self._connection = _connect(dsn, self.name)
+
+    def run(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Over a lost connection once more: if it was committed after all, the fence refuses the repetition."""
+        for _ in range(_TRIES - 1):
+            try:
+                return _run(self._connection, order)
+            except psycopg.Error as exc:
+                if not self._connection.closed and classify(exc) is not Kind.LATE:
+                    raise
+                self._reconnect()
+        return _run(self._connection, order)
+
+    def clean(self) -> None:
+        if not _cleaned(self._connection):
+            self._reconnect()
+
+    def _reconnect(self) -> None:
+        self._connection.close()
+        self._connection = _connect(self._dsn, self.name)
 
 
 def _cleaned(connection: Connection) -> bool:
@@ -90,10 +114,10 @@ def _checked_dsn(dsn: str) -> str:
     return make_conninfo(dsn, options=f"{given} -c client_connection_check_interval=500ms".strip())
 
 
-def _answer(connection: Connection, order: dict[str, Any]) -> dict[str, Any]:
+def _answer(session: Session, order: dict[str, Any]) -> dict[str, Any]:
     base: dict[str, Any] = {"v": 1, "id": order["id"], "claim_no": order["claim_no"]}
     try:
-        outcome = _run(connection, order)
+        outcome = session.run(order)
     except LeaseGone as exc:
         return base | {"success": False, "error": str(exc)}
     except psycopg.Error as exc:
@@ -110,8 +134,6 @@ def _run(connection: Connection, order: dict[str, Any]) -> dict[str, Any]:
     except psycopg.Error as exc:
         if exc.sqlstate == "RQ007":
             raise LeaseGone(first_line(exc)) from None
-        if classify(exc) is Kind.LATE:
-            connection.close()
         raise
     assert row is not None
     outcome: dict[str, Any] = json.loads(str(row[0]))

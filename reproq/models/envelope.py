@@ -18,6 +18,7 @@ from reproq.models.states import FailureKind
 MAX_DEPTH = 64
 MAX_DIGITS = 1000
 _MAX_DELAY_S = 366 * 86400.0
+_MAX_EXPONENT = 308  # what a float can be: jsonb would write out the zeros
 _LONG_NUMBER = re.compile(rb"[0-9]{16}")
 
 Outcome = dict[str, Any]
@@ -34,8 +35,8 @@ def read_envelope(line: bytes, task_id: int, claim_no: int) -> Outcome:
         raise BadEnvelope("it is not a JSON object")
     if envelope.get("id") != task_id or envelope.get("claim_no") != claim_no or envelope.get("v") != 1:
         raise BadEnvelope(
-            f"it answers v{_short(envelope.get('v'))} task {_short(envelope.get('id'))} claim "
-            f"{_short(envelope.get('claim_no'))}, asked was v1 task {task_id} claim {claim_no}"
+            f"it answers v{_short(repr(envelope.get('v')))} task {_short(repr(envelope.get('id')))} claim "
+            f"{_short(repr(envelope.get('claim_no')))}, asked was v1 task {task_id} claim {claim_no}"
         )
     error = envelope.get("error")
     invalid = envelope.get("validation_failure_message")
@@ -90,7 +91,7 @@ def _parse(line: bytes) -> Any:
         value = orjson.loads(line) if _LONG_NUMBER.search(line) is None else _parse_exactly(line)
     except (ValueError, TypeError, RecursionError) as exc:
         raise BadEnvelope(f"it is not JSON: {_short(str(exc))}") from None
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH + 1:  # the envelope is one
         raise BadEnvelope(f"it is nested deeper than {MAX_DEPTH}")
     if b"\\u0000" in line and _holds_nul(value):
         raise BadEnvelope("it holds a NUL character")
@@ -109,10 +110,13 @@ def _long_int(text: str) -> Any:
 
 
 def _long_float(text: str) -> Any:
-    return float(text) if len(text) < 16 else orjson.Fragment(_checked(text))
+    return float(_checked(text)) if len(text) < 16 else orjson.Fragment(_checked(text))
 
 
 def _checked(text: str) -> str:
+    _, _, exponent = text.lower().partition("e")
+    if exponent and abs(int(exponent)) > _MAX_EXPONENT:
+        raise ValueError("a number with an exponent beyond 308")
     if len(text) > MAX_DIGITS + 1 and sum(map(str.isdigit, text)) > MAX_DIGITS:
         raise ValueError(f"a number of more than {MAX_DIGITS} digits")
     return text

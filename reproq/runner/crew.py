@@ -86,11 +86,17 @@ class Station:
             return task_type.startswith(kind.prefixes)
         return task_type in self.pool.types
 
+    def may_serve(self, task_type: str) -> bool:
+        """Whether a child of this pool may say anything about a type: only about its own."""
+        return self.serves(task_type) if self.pool.kind.types or self.pool.kind.prefixes else True
+
     def to_confirm(self) -> list[Execution]:
         """The next last attempts whose start is to be committed: as many as can begin soon, one batch at a time."""
         if self.confirming or not self.unconfirmed:
             return []
-        room = max(len(self.pool.idle), int(self.rate * _CONFIRM_S), 1)
+        room = max(len(self.pool.idle), int(self.rate * _CONFIRM_S)) - len(self.ready)
+        if room <= 0:
+            return []
         batch = [self.unconfirmed.popleft() for _ in range(min(room, len(self.unconfirmed)))]
         self.confirming = len(batch)
         return batch

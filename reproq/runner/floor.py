@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from reproq.config import Settings
 from reproq.executor.guard_client import GuardGone
 from reproq.executor.members import Child
@@ -24,6 +22,7 @@ from reproq.runner.crew import Station
 from reproq.runner.deaths import OomWatch, outcome_of
 from reproq.runner.desk import Desk, Errand
 from reproq.runner.handout import Handout
+from reproq.runner.hello import read_hello
 from reproq.runner.keeper import Keeper
 from reproq.runner.loop import Loop
 from reproq.runner.output import TaskOutput
@@ -147,13 +146,14 @@ class Floor:
 
     def child_ready(self, child: Child, hello: bytes) -> bool:
         """Whether its first line is what it has to be."""
+        kind = child.pool.kind
         try:
-            said = orjson.loads(hello)
-            types = {str(name): dict(given or {}) for name, given in (said.get("types") or {}).items()}
-            if child.pool.kind.is_system:
+            said = read_hello(hello)
+            if kind.is_system:
                 self._sessions[child.key] = str(said["session"])
         except (ValueError, AttributeError, TypeError, KeyError):
             return False
+        types = {name: given for name, given in said["types"].items() if child.station.may_serve(name)}
         if child.printed:
             self._output.say(child, child.tail().encode())
             self._output.end(child)

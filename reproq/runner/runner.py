@@ -101,7 +101,7 @@ class Runner:
         now = time.monotonic()
         more = False
         for station in self.stations:
-            if station.ready:
+            if station.ready or station.unconfirmed:
                 more = True
                 if station.pool.idle:
                     self.handout.hand_out(station)
@@ -157,6 +157,8 @@ class Runner:
             self.drain.begin("nothing left to do")
 
     def _register(self, types: dict[str, Any]) -> None:
+        if self.drain.under_way:  # its row must not outlive it
+            return
         size = sum(station.pool.kind.size for station in self.stations)
         call = workers.register(
             self._scope, socket.gethostname(), os.getpid(), __version__, size, types, not self.settings.leave_unknown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable
 
 import pytest
@@ -58,14 +59,15 @@ def test_output_is_in_the_log_before_the_envelope_and_never_in_it(app: App, kind
     assert child.out.now() == b""
 
 
-def test_the_next_task_begins_only_when_the_log_was_read(app: App) -> None:
+def test_a_task_is_answered_and_the_next_begins_only_when_its_output_was_read(app: App) -> None:
     child = app(PRINTERS)
     child.order("python")
     child.order("stderr")
-    child.answer()
-    assert b"from stderr" not in child.log.data + os.read(child.log.fd, 100)
-    assert child.answer()["id"] == 2
-    assert child.log.now() == b"from stderr"
+    for number, said in ((1, b"from python"), (2, b"from stderr")):
+        assert select.select([child.log.fd], [], [], 10)[0]
+        assert child.out.now() == b""
+        assert os.read(child.log.fd, 100) == said
+        assert child.answer()["id"] == number
 
 
 def test_a_log_that_nobody_reads_delays_the_next_task_for_a_bounded_time(app: App) -> None:

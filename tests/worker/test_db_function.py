@@ -141,7 +141,7 @@ def test_heartbeats_dont_wait_for_a_function_that_takes_longer_than_the_lease(ho
     body = f"""begin {WRITES} perform pg_sleep(6); return '{{"success": true}}'; end"""
     task_id = enqueue(house, house.function("long", body), max_attempts=1)
     worker = house.worker("--system-processes", "1", "--lease", "4s", "--heartbeat", "1s").ready()
-    house.worker("--lease", "4s", "--heartbeat", "1s").ready()
+    house.worker("--system-processes", "1", "--lease", "4s", "--heartbeat", "1s").ready()
     row = house.final(task_id)
     assert (row["status"], row["claim_no"], notes(house)) == ("SUCCESSFUL", 1, 1)
     assert not worker.events("lease_lost")
@@ -210,3 +210,16 @@ def test_functions_and_app_tasks_run_side_by_side(house: House) -> None:
     ids = [enqueue(house, "shop.nothing") for _ in range(20)] + house.enqueue_many("ok", [{}] * 20)
     assert house.worker("--system-processes", "2", "--until-empty").status() == 0
     assert {row["status"] for row in house.finals(ids)} == {"SUCCESSFUL"}
+
+
+def test_a_connection_that_was_lost_while_idle_costs_no_attempt(house: House) -> None:
+    function = house.function("fine", """begin return '{"success": true}'; end""")
+    house.worker("--system-processes", "2").ready()
+    house.final(enqueue(house, function))
+    ended = house.sql(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where application_name like 'reproq system child %%' and datname = current_database()"
+    )
+    assert ended
+    for task_id in [enqueue(house, function, max_attempts=1) for _ in range(4)]:
+        assert house.final(task_id)["status"] == "SUCCESSFUL"

@@ -278,3 +278,18 @@ def test_a_type_that_may_run_once_runs_once_though_it_was_enqueued_before_any_wo
     house.worker().ready()
     row = house.final(task_id)
     assert (row["status"], row["attempt_count"], row["max_attempts"]) == ("FAILED", 1, 1)
+
+
+def test_a_task_that_closes_or_replaces_its_output_leaves_none_of_it_to_the_next(house: House) -> None:
+    """Else the next file that is opened is number 1, and holds what later tasks print."""
+    house.app(
+        "@task('closes')\ndef closes(payload):\n    os.close(1)\n    sys.stdout = None\n"
+        "@task('writes')\ndef writes(payload):\n    fd = os.open(HERE + '/data', os.O_WRONLY | os.O_CREAT)\n"
+        "    os.write(fd, b'data')\n    print('to the log')\n    return fd > 2\n"
+    )
+    house.enqueue("closes")
+    second = house.enqueue("writes")
+    worker = house.worker("--processes", "1", "--until-empty")
+    assert worker.status() == 0
+    assert house.row(second)["result_json"] is True
+    assert worker.events("task_output", task_id=second, message="to the log")

@@ -1,7 +1,7 @@
 -- The arguments that every way of enqueuing shares. One clear error each, before anything is written.
 create or replace function internal.check_enqueue(
     task_type text, queue_name text, scheduled_at timestamptz, priority integer, max_attempts integer,
-    unique_among text, timeout interval, after bigint[], idempotency_key text, limit_key text) returns void
+    unique_among text, timeout interval, after bigint[], idempotency_key text, limit_key text, trace text) returns void
     language plpgsql immutable
     set search_path = pg_catalog, pg_temp as $$
 begin
@@ -38,9 +38,13 @@ begin
     end if;
     if length(idempotency_key) not between 1 and 500 or length(limit_key) not between 1 and 500 then
         raise exception using errcode = 'RQ003',
-            message = format('%s has %s characters', case when length(idempotency_key) between 1 and 500 then 'limit_key' else 'idempotency_key' end,
-                             case when length(idempotency_key) between 1 and 500 then length(limit_key) else length(idempotency_key) end),
+            message = format('%s has %s characters', case when length(limit_key) not between 1 and 500 then 'limit_key' else 'idempotency_key' end,
+                             case when length(limit_key) not between 1 and 500 then length(limit_key) else length(idempotency_key) end),
             hint = 'A key has 1 to 500; leave it out for none.';
+    end if;
+    if length(trace) > 1000 then
+        raise exception using errcode = 'RQ003', message = format('trace has %s characters', length(trace)),
+            hint = 'It has at most 1000: a trace context, not a document.';
     end if;
     if cardinality(after) > 0 then
         raise exception using errcode = 'RQ003', message = 'dependencies (after) are not part of this version of the schema',

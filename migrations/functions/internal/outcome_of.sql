@@ -9,7 +9,7 @@ declare
     invalid text := nullif(envelope ->> 'validation_failure_message', '');
     ok boolean := case when jsonb_typeof(envelope -> 'success') = 'boolean' then (envelope ->> 'success')::boolean end;
     retry_in numeric := case when jsonb_typeof(envelope -> 'retry_in_s') = 'number' then (envelope ->> 'retry_in_s')::numeric end;
-    fault text := internal.payload_fault(envelope, 16777216, 64, 1000);
+    fault text := internal.payload_fault(envelope, 16777216, 65, 1000);
 begin
     if ok is null or (ok and (error is not null or invalid is not null))
        or (not ok and error is null and invalid is null) or (error is not null and invalid is not null) or fault is not null

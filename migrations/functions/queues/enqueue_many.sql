@@ -14,7 +14,7 @@ declare
         max_attempts, (select t.max_attempts from queues.task_types t where t.task_type = enqueue_many.task_type));
 begin
     perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
-                                   null, limit_key);
+                                   null, limit_key, trace);
     perform internal.check_payloads(task_type, payloads, idempotency_keys);
     if idempotency_keys is not null or unique_among is not null then
         ids := array_fill(null::bigint, array[cardinality(payloads)]);

@@ -10,7 +10,7 @@ create or replace function queues.enqueue_once(
 #variable_conflict use_variable
 begin
     perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
-                                   idempotency_key, limit_key);
+                                   idempotency_key, limit_key, trace);
     perform internal.check_payload(payload);
     perform internal.check_named_functions(task_type, payload);
     select r.id, r.is_new, r.same_spec into id, is_new, same_spec
