@@ -106,7 +106,7 @@ def test_any_other_answer_is_a_bad_envelope_and_takes_everything_back(
 
 def test_a_result_that_no_python_could_read_is_a_bad_envelope(q: Queue, worker: Connection) -> None:
     held = shop.claim_function(q, "shop.answer")
-    payload = '{"db_function": "shop.answer", "answer": {"success": true, "payload": ' + "[" * 64 + "]" * 64 + "}}"
+    payload = '{"db_function": "shop.answer", "answer": {"success": true, "payload": ' + "[" * 65 + "]" * 65 + "}}"
     q.rows("select internal.run_task(%s, %s, %s, %s::jsonb)", held.worker, held.id, held.claim_no, payload, by=worker)
     assert q.task(held.id)["failure_kind"] == "bad_envelope"
     assert "nested deeper" in q.task(held.id)["last_error"]

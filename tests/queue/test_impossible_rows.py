@@ -27,6 +27,7 @@ REFUSED = {
     "unique_among_is_known": ("task_runs", "unique_among = 'all'"),
     "key_has_a_length": ("task_runs", "idempotency_key = ''"),
     "limit_key_has_a_length": ("task_runs", "limit_key = ''"),
+    "trace_has_a_length": ("task_runs", "trace = repeat('x', 1001)"),
     "reason_needs_deletion": ("task_runs", "delete_reason = 'x'"),
     "audit_is_known": ("queue_settings", "audit = 'none'"),
     "lease_is_positive": ("task_types", "lease = '0'"),
