@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,8 +81,8 @@ class PipeBack:
 
 class Child:
     __slots__ = (
-        "_tail", "_tail_size", "alarm", "back", "boot_failed", "garbled", "key", "lines", "log", "parts", "pid", "pool",
-        "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station", "stdin", "stdout",
+        "_tail", "_tail_size", "alarm", "back", "boot_failed", "born", "garbled", "key", "lines", "log", "parts", "pid",
+        "pool", "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station", "stdin", "stdout",
         "unwritten",
     )  # fmt: skip
 
@@ -93,6 +94,7 @@ class Child:
         self.log = log
         self.back = back
         self.pid = 0
+        self.born = time.monotonic()
         self.ready = False
         self.ready_at = 0.0
         self.retiring = False

@@ -60,6 +60,7 @@ class Claims:
         self._due_unknown = False
         self._slow_said_at = 0.0
         self.claiming = False
+        self.unsure = False  # a claim's answer was lost, and what it may have leased isn't called back yet
         self.stopped = False
 
     def wake(self) -> None:
@@ -148,6 +149,7 @@ class Claims:
     def _lost(self) -> None:
         """The claim may have been committed and its answer lost: nobody runs those rows until they go back."""
         self.claiming = False
+        self.unsure = True
         self._hints = None
         self._desk.send(
             Errand(lease_sql.recall(self._scope.worker_id, self._leases.all()), self._recalled, lost=self._lost),
@@ -155,6 +157,7 @@ class Claims:
         )
 
     def _recalled(self, count: int) -> None:
+        self.unsure = False
         if count:
             say(
                 Event.CLAIM_FAILED,

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from reproq.runner.runner import Runner
 
 _CHILD_PATIENCE_S = 1.0
+_AWAY_S = 2.0
 
 
 class Drain:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self.under_way = False
+        self._began = 0.0
         self._term_at = 0.0
         self._kill_at = 0.0
         self._give_up_at = 0.0
@@ -51,6 +53,7 @@ class Drain:
         settings, now = self._runner.settings, time.monotonic()
         self.under_way = True
         self._status = status
+        self._began = now
         self._term_at = now + settings.drain_timeout_s
         self._kill_at = self._term_at + settings.kill_grace_s
         self._give_up_at = self._kill_at + settings.lease_s
@@ -76,8 +79,15 @@ class Drain:
             self._end(busy, now)
         if not busy and self._settled():
             self._leave(now)
-        elif now >= self._give_up_at:
-            self._runner.exit_status = 1
+        elif now >= self._give_up_at or (not busy and self._nothing_to_wait_for(now)):
+            unsure = now >= self._give_up_at or self._runner.claims.unsure
+            self._runner.exit_status = 1 if unsure else (self._status or 0)
+
+    def _nothing_to_wait_for(self, now: float) -> bool:
+        """The database is away, and this worker holds nothing that it could tell it."""
+        runner = self._runner
+        away = not runner.claim_desk.connected and not runner.finish_desk.connected
+        return away and now >= self._began + _AWAY_S and not runner.leases and not runner.books.finishes.pending
 
     def _busy(self) -> list[Execution]:
         return [child.execution for s in self._runner.stations for child in s.pool.busy if child.execution is not None]

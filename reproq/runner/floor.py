@@ -29,6 +29,7 @@ from reproq.runner.output import TaskOutput
 from reproq.runner.stops import Stops
 
 _BOOTS = 5
+_SLOW_BOOT_S = 30.0
 
 
 class Floor:
@@ -238,6 +239,20 @@ class Floor:
             )
             self.impossible()
         self.fill_pools()
+
+    def check_boots(self) -> None:
+        """An import that hangs is no failure, but somebody should know."""
+        now = time.monotonic()
+        for child in [child for s in self._stations for child in s.pool.children.values()]:
+            if not child.ready and now - child.born > _SLOW_BOOT_S:
+                child.born = now
+                say(
+                    Event.CHILD_BOOT_SLOW,
+                    f"child {child.key} (pid {child.pid}) still starts after {_SLOW_BOOT_S:g} s: does an import hang?",
+                    logging.WARNING,
+                    child=child.key,
+                    output=child.tail() or None,
+                )
 
     def check_memory(self) -> None:
         """A child that has grown too big gets no more tasks."""

@@ -192,6 +192,7 @@ class Runner:
         self.claim_desk.check_silence()
         self.finish_desk.check_silence()
         self.floor.check_memory()
+        self.floor.check_boots()
         setproctitle(self._title())
         self.loop.after(_TICK_S, self._tick)
 

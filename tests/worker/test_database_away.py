@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,3 +199,16 @@ def test_a_server_that_is_restarted_and_one_that_crashes_are_waited_for(own_hous
     assert {row["claim_no"] for row in house.finals(ids)} <= {1, 2}
     assert sorted(runs(house)) == sorted([task_id, *ids])
     assert worker.stop() == 0
+
+
+def test_a_worker_that_holds_nothing_is_stopped_soon_though_the_database_is_away(own_house: House) -> None:
+    house = own_house
+    worker = house.worker("--lease", "120s").ready()
+    house.final(house.enqueue("marks"))
+    house.asleep()
+    house.database.close()
+    house.database.server.stop()
+    worker.wait_event("database_late")
+    worker.send(signal.SIGTERM)
+    assert worker.status(20) in (0, 1)  # 1: a claim may have been under way, and nobody knows what became of it
+    house.database.server.start()
