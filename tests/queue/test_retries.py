@@ -234,19 +234,3 @@ def test_attempts_are_bounded_whatever_way_they_die(q: Queue) -> None:
         q.reclaim()
     assert q.task(task_id)["status"] == "FAILED"
     assert q.claim() == []
-
-
-def test_how_the_process_of_a_cancelled_task_ended_is_told_once(q: Queue) -> None:
-    row = q.claimed()
-    assert q.cancel(row.id) == "stopping"
-    told = {
-        "kind": "interrupted",
-        "error": "it was cancelled",
-        "detail": {"signal": 9, "duration_s": 1.5, "cpu_s": 0.2},
-    }
-    assert q.fail(row, **told) == "cancelled"
-    assert q.fail(row, **told) == "already"
-    events = q.rows(
-        "select detail from queues.task_events where task_id = %s and event = 'cancelled' order by id", row.id
-    )
-    assert [event["detail"].get("signal") for event in events] == [None, 9]
