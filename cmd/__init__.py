@@ -3,10 +3,7 @@
 Whoever imports `cmd` with this folder first on the path gets this package; it answers with the standard module's names.
 """
 
-import sysconfig
 from functools import cache
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
 from types import ModuleType
 
 __all__ = ["Cmd"]
@@ -14,6 +11,10 @@ __all__ = ["Cmd"]
 
 @cache
 def _standard() -> ModuleType:
+    import sysconfig
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
     spec = PathFinder.find_spec("cmd", [sysconfig.get_path("stdlib")])
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

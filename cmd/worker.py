@@ -1,4 +1,18 @@
-from reproq.cli.worker import main
+"""`python -m cmd.worker`."""
+
+import os
+import signal
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    # The imports take a moment: whoever is asked to end meanwhile has claimed nothing, and ends in order.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
+    from reproq.cli import worker
+
+    worker.main()
+
 
 if __name__ == "__main__":
     main()

@@ -102,7 +102,7 @@ create table queues.task_events (
     created_at timestamptz not null default clock_timestamp(),
     constraint event_is_known check (event in (
         'created', 'claimed', 'started', 'succeeded', 'failed', 'retried', 'given_back', 'lease_expired',
-        'cancelled', 'deleted', 'replayed'))
+        'cancelled', 'stopped', 'deleted', 'replayed'))
 );
 create index task_events_of_a_task on queues.task_events (task_id, id);
 

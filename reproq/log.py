@@ -34,6 +34,7 @@ class Event:
     WORKER_STOPPED: Final = "worker_stopped"
     DRAIN_STARTED: Final = "drain_started"
     DRAIN_FORCED: Final = "drain_forced"
+    EMBEDDED_RESTARTED: Final = "embedded_restarted"
     DATABASE_LATE: Final = "database_late"
     DATABASE_LOST: Final = "database_lost"
     DATABASE_BACK: Final = "database_back"

@@ -28,8 +28,7 @@ from reproq.config import SettingsError, seconds
 @click.option("--max-attempts", type=int, metavar="N", help="Attempts in all (default: the type's, else 3).")
 @click.option("--timeout", metavar="TIME", help="Limit of one attempt, e.g. 30s (default: the type's, else none).")
 @click.option("--unique-among", type=click.Choice(["active", "waiting"]), help="Not if the same task is there already.")
-@click.option("--after", multiple=True, type=int, metavar="ID", help="Only when this task has succeeded (repeatable).")
-@click.option("--limit-key", metavar="TEXT", help="Shares a concurrency limit with tasks of the same key.")
+@click.option("--limit-key", metavar="TEXT", help="Stored with the task; nothing acts on it in this version.")
 @click.option("--many", is_flag=True, help="Read one payload a line from stdin, store them all or none.")
 @click.option("--wait", is_flag=True, help="Wait until it is over; print the result.")
 @click.option("--wait-timeout", metavar="TIME", help="Wait at most this long; status 1 when it isn't over then.")
@@ -57,8 +56,7 @@ def command(task_type: str, payload: str | None, **given: Any) -> None:
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
     delay, timeout = _seconds("--delay", given.pop("delay")), _seconds("--timeout", given.pop("timeout"))
-    after = list(given.pop("after")) or None
-    return given | {"delay": delay, "timeout": timeout, "after": after, "scheduled_at": _moment(given.pop("at"))}
+    return given | {"delay": delay, "timeout": timeout, "scheduled_at": _moment(given.pop("at"))}
 
 
 def _store_one(
@@ -102,12 +100,15 @@ def _stdin() -> str:
 
 def _parsed(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except RecursionError:
         raise EnqueueRefused(f"{where} is nested too deeply", "64 levels are the limit", "RQ002") from None
     except ValueError as problem:
         hint = """write '{"invoice": 7}', in single quotes for the shell"""
         raise EnqueueRefused(f"{where} isn't JSON: {problem}", hint, "RQ002") from None
+    if value is None:
+        raise EnqueueRefused(f"{where} must be a JSON object, not null", "leave it out for {}", "RQ002")
+    return value
 
 
 def _seconds(flag: str, value: str | None) -> float | None:

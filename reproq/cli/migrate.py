@@ -23,7 +23,7 @@ def command(as_sql: bool, as_roles: bool, **flags: Any) -> None:
     As a login that may create roles and schemas:
       reproq migrate --database-url postgresql://admin@db/shop
     Your login may not create roles: let an administrator run this once
-      reproq migrate --roles-sql | psql postgresql://postgres@db/shop
+      reproq migrate --roles-sql | psql -v login=deployer postgresql://postgres@db/shop
     Read before you run, or apply by another tool:
       reproq migrate --sql > reproq.sql
     Two independent installations on one server:

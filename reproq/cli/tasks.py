@@ -12,6 +12,7 @@ import click
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
 from reproq.client import Client, UnknownTask
+from reproq.config import SettingsError
 
 IDS = click.argument("ids", nargs=-1, required=True, type=int, metavar="ID...")
 STATES = ["PENDING", "RUNNING", "RETRYING", "SUCCESSFUL", "FAILED", "CANCELLED"]
@@ -81,11 +82,19 @@ def list_(status: str | None, prefix: str, queue: str | None, limit: int, as_jso
     reproq tasks list --status FAILED --type shop. --limit 100
     reproq tasks list --json | jq -r .task_type | sort | uniq -c
     """
+    from psycopg.errors import InsufficientPrivilege
+
     from reproq.db.connect import connect
     from reproq.db.inspection import newest_tasks
 
     with connect(database_address(flags), name="reproq tasks") as connection:
-        rows = newest_tasks(connection, status=status and status.upper(), prefix=prefix, queue=queue, limit=limit)
+        try:
+            rows = newest_tasks(connection, status=status and status.upper(), prefix=prefix, queue=queue, limit=limit)
+        except InsufficientPrivilege:
+            raise SettingsError(
+                f"the login {connection.info.user} may not see all tasks: give --database-url of the owner or an "
+                "administrator; `reproq tasks show ID` shows its own"
+            ) from None
     if as_json:
         for row in rows:
             click.echo(_json(row))

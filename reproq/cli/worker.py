@@ -88,7 +88,7 @@ def _database(settings: Settings) -> Iterator[Settings]:
     if not settings.embedded:
         yield settings
         return
-    from reproq.db.embedded import EmbeddedServer
+    from reproq.db.embedded import EmbeddedServer, Reviver
 
     server = EmbeddedServer(settings.embedded_dir)
     try:
@@ -97,11 +97,16 @@ def _database(settings: Settings) -> Iterator[Settings]:
             server.install(say=_say_migrated)
         log.hide(secret for dsn in (server.admin_dsn, server.worker_dsn, server.app_dsn()) for secret in passwords(dsn))
         _introduce(server.folder, server.joined, server.admin_dsn, server.app_dsn())
-        yield replace(settings, database_url=server.worker_dsn, database_source=None)
+        with Reviver(server, _say_revived):
+            yield replace(settings, database_url=server.worker_dsn, database_source=None)
     finally:
         for number in _STOPPING:  # a third Ctrl-C must not leave the server running
             signal.signal(number, signal.SIG_IGN)
         server.stop()
+
+
+def _say_revived(line: str) -> None:
+    log.say(Event.EMBEDDED_RESTARTED, line, logging.WARNING)
 
 
 def _introduce(folder: object, joined: bool, admin: str, app: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from reproq.models.errors import ReproqError
@@ -57,6 +58,8 @@ _HINTS = {
     "3F000": "this database has no Reproq schema; run `reproq migrate`",
     "42P01": "this database has no Reproq schema; run `reproq migrate`",
 }
+_OWNERS = re.compile(r"permission denied for function (soft_delete|replay)")
+_OWNERS_HINT = "an app's login may enqueue, cancel and ask; this takes the address of the owner or an administrator"
 _REFUSALS = ("RQ", "22", "23", "54")  # ours; data the server can't take; constraints; too large
 
 
@@ -90,7 +93,7 @@ def translated(error: BaseException) -> ClientError | None:
     said = _said(error)
     if said is None:
         return _unsendable(error)
-    hint = said.hint or _HINTS.get(said.state)
+    hint = said.hint or (_OWNERS_HINT if _OWNERS.search(said.message) else _HINTS.get(said.state))
     if said.state.startswith(_REFUSALS) or said.state == "42501":
         return EnqueueRefused(said.message, hint, said.state)
     return ClientError(said.message, hint, said.state) if said.state in _HINTS else None

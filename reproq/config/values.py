@@ -69,7 +69,10 @@ def or_never(parse: Parse) -> Parse:
 
     def parse_or_never(value: object) -> object:
         off = not isinstance(value, bool) and str(value).strip().lower() in {"0", "none", "never"}
-        return None if off else parse(value)
+        try:
+            return None if off else parse(value)
+        except ValueError as problem:
+            raise ValueError(f"{problem}, or 0 for no limit") from None
 
     return parse_or_never
 

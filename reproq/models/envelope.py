@@ -33,10 +33,11 @@ def read_envelope(line: bytes, task_id: int, claim_no: int) -> Outcome:
     envelope = _parse(line)
     if type(envelope) is not dict:
         raise BadEnvelope("it is not a JSON object")
-    if envelope.get("id") != task_id or envelope.get("claim_no") != claim_no or envelope.get("v") != 1:
+    v, its_id, its_claim = envelope.get("v"), envelope.get("id"), envelope.get("claim_no")
+    if its_id != task_id or its_claim != claim_no or v != 1 or not type(its_id) is type(its_claim) is type(v) is int:
         raise BadEnvelope(
-            f"it answers v{_short(repr(envelope.get('v')))} task {_short(repr(envelope.get('id')))} claim "
-            f"{_short(repr(envelope.get('claim_no')))}, asked was v1 task {task_id} claim {claim_no}"
+            f"it answers v{_short(repr(v))} task {_short(repr(its_id))} claim "
+            f"{_short(repr(its_claim))}, asked was v1 task {task_id} claim {claim_no}"
         )
     error = envelope.get("error")
     invalid = envelope.get("validation_failure_message")

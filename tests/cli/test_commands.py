@@ -68,6 +68,13 @@ def test_enqueue_reads_a_payload_from_stdin(call: Call, database: Database) -> N
     assert (status, "isn't UTF-8" in err) == (2, True)
 
 
+def test_enqueue_refuses_null_as_a_payload(call: Call, database: Database) -> None:
+    for arguments, stdin in (["null"], b""), (["--many"], b"{}\nnull\n"):
+        status, out, err = call("enqueue", "shop.pay", *arguments, stdin=stdin)
+        assert (status, out, "must be a JSON object, not null" in err) == (2, "", True)
+    assert rows(database) == []
+
+
 def test_enqueue_of_many_prints_an_id_a_line_and_is_all_or_none(call: Call, database: Database) -> None:
     status, out, _err = call("enqueue", "shop.pay", "--many", stdin=b'{"n": 1}\n\n{"n": 2}\n')
     assert (status, len(out.split())) == (0, 2)
@@ -136,7 +143,15 @@ def test_list_shows_the_newest_first_and_filters(call: Call, database: Database)
 def test_list_by_a_login_that_may_not_is_one_line(call: Call) -> None:
     status, _out, err = call("tasks", "list")
     assert (status, err.count("\n")) == (2, 1)
-    assert "permission denied" in err
+    assert "may not see all tasks: give --database-url of the owner" in err
+
+
+def test_delete_and_replay_by_a_login_that_may_not_name_the_login_that_may(call: Call) -> None:
+    task_id = call("enqueue", "shop.pay")[1].strip()
+    for arguments in (["delete", task_id, "--reason", "twice"], ["replay", task_id]):
+        status, _out, err = call("tasks", *arguments)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "takes the address of the owner" in err
 
 
 def test_cancel_delete_and_replay_answer_for_each_task(call: Call, database: Database) -> None:

@@ -212,3 +212,37 @@ def test_the_embedded_server_is_introduced_keeps_its_data_and_leaves_nothing_run
         assert connection.execute("select task_type from queues.task_runs").fetchall() == [("kept.one",)]
     again.wait_for("worker_started")
     assert again.stop(signal.SIGINT) == 0
+
+
+def test_an_embedded_server_that_is_killed_is_started_again_and_work_goes_on(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    folder = tmp_path / "kept"
+    (tmp_path / "kept_tasks.py").write_text("from reproq import task\n@task('one')\ndef one(payload): return 1\n")
+    worker = start("--embedded-dir", str(folder), "--app", "kept_tasks")
+    _admin, app = addresses(worker)
+    worker.wait_for("worker_started")
+    with psycopg.connect(app) as connection:
+        task = connection.execute("select queues.enqueue('one', scheduled_at => now() + '2s')").fetchone()
+    assert task
+    os.kill(int((folder / "data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+    worker.wait_for("embedded_restarted")
+    with reachable(app) as connection:
+        seen = "select status from queues.task_status(%s)"
+        wait_until(lambda: connection.execute(seen, task).fetchone() == ("SUCCESSFUL",))
+    assert worker.stop() == 0
+    assert [command for _pid, command, _environment in running() if str(folder) in command] == []
+
+
+def reachable(dsn: str) -> psycopg.Connection:
+    found: list[psycopg.Connection] = []
+
+    def reached() -> bool:
+        try:
+            found.append(psycopg.connect(dsn, autocommit=True))
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    wait_until(reached)
+    return found[0]

@@ -9,7 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy
 from psycopg.rows import class_row, dict_row
+from sqlalchemy import orm
 
 from reproq.client import (
     Client,
@@ -107,10 +109,7 @@ def test_inside_what_looks_like_sqlalchemy(database: Database) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pg8000 leaves sockets open
 def test_inside_a_real_sqlalchemy(database: Database) -> None:
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    orm = pytest.importorskip("sqlalchemy.orm")
     for driver in ("psycopg", "psycopg2", "pg8000"):
-        pytest.importorskip(driver)
         engine = sqlalchemy.create_engine(database.app_dsn.replace("postgresql:", f"postgresql+{driver}:"))
         with engine.begin() as connection:
             Client.enqueue_in(connection, TYPE, {"a": "100%"}, priority=1, delay=1.5)
@@ -130,7 +129,6 @@ def test_inside_a_real_sqlalchemy(database: Database) -> None:
 
 
 def test_inside_a_real_django(database: Database) -> None:
-    pytest.importorskip("django")
     script = (
         "import sys, django; from django.conf import settings; from psycopg.conninfo import conninfo_to_dict\n"
         "d = conninfo_to_dict(sys.argv[1])\n"

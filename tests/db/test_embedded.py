@@ -15,7 +15,7 @@ import pytest
 
 from reproq.db import embedded
 from reproq.db.connect import connect
-from reproq.db.embedded import EmbeddedServer, binaries, identity, sweep
+from reproq.db.embedded import EmbeddedServer, Reviver, binaries, identity, sweep
 from reproq.db.embedded.folder import Folder
 from reproq.db.errors import REFUSED, EmbeddedError, classify
 
@@ -79,6 +79,13 @@ def ask(server: EmbeddedServer, statement: str) -> object:
     with connect(server.admin_dsn, name="test") as conn:
         row = conn.execute(statement.encode()).fetchone()
         return row and row[0]
+
+
+def answers(server: EmbeddedServer, statement: str) -> object:
+    try:
+        return ask(server, statement)
+    except psycopg.OperationalError:
+        return None
 
 
 def test_data_port_and_passwords_survive_a_restart(folder: Path) -> None:
@@ -146,6 +153,31 @@ def test_a_server_that_was_killed_comes_back_with_its_data(folder: Path) -> None
         with EmbeddedServer(folder) as again:
             assert ask(again, "select n from kept") == 7
             assert again.pid != server.pid
+
+
+def test_a_server_that_is_killed_under_a_watch_is_started_again_on_the_same_port(folder: Path) -> None:
+    said: list[str] = []
+    with EmbeddedServer(folder) as server, Reviver(server, said.append):
+        with connect(server.admin_dsn, name="test") as conn:
+            conn.execute("create table kept as select 7 as n")
+        for _ in range(2):
+            pid, address = server.pid, server.admin_dsn
+            os.kill(pid, signal.SIGKILL)
+            until(lambda pid=pid: server.pid != pid)  # type: ignore[misc]
+            until(lambda: answers(server, "select n from kept") == 7)
+            assert server.admin_dsn == address
+        assert len(said) == 2
+    assert not alive(server.pid)
+
+
+def test_a_server_that_was_joined_is_left_to_its_starter_when_it_ends(folder: Path, start: Start) -> None:
+    pid = int(line(start(KEPT, folder))[0])
+    said: list[str] = []
+    with EmbeddedServer(folder) as joined, Reviver(joined, said.append):
+        assert joined.pid == pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid))
+    assert said == []
 
 
 def test_a_stale_pid_file_whose_number_belongs_to_another_program_doesnt_hinder(folder: Path, start: Start) -> None:

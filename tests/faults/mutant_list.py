@@ -149,7 +149,14 @@ MUTANTS = (
     Mutant(
         "protocol on fd 1",
         "s13",
-        (("reproq/executor/child_wire.py", "        os.dup2(2, 1)\n", ""),),
+        (
+            ("reproq/executor/child_wire.py", "        os.dup2(2, 1)\n", ""),
+            (
+                "reproq/executor/output.py",  # which would mend it
+                "if os.fstat(1).st_ino == os.fstat(2).st_ino == self._file",
+                "if os.fstat(2).st_ino == self._file",
+            ),
+        ),
     ),
     Mutant(
         "no bound on crashes",

@@ -15,7 +15,7 @@ def test_every_mutant_still_finds_the_text_that_it_changes(mutant: Mutant) -> No
         assert new != old
 
 
-def test_the_thirteen_of_the_issue_are_there() -> None:
+def test_all_thirteen_are_there() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 13
 
 

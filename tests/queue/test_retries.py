@@ -234,3 +234,20 @@ def test_attempts_are_bounded_whatever_way_they_die(q: Queue) -> None:
         q.reclaim()
     assert q.task(task_id)["status"] == "FAILED"
     assert q.claim() == []
+
+
+def test_how_the_process_of_a_cancelled_task_ended_is_told_once(q: Queue) -> None:
+    row = q.claimed()
+    assert q.cancel(row.id) == "stopping"
+    detail = {"signal": 9, "duration_s": 1.5, "cpu_s": 0.2}
+    told = {"kind": "interrupted", "error": "it was cancelled", "detail": detail}
+    assert q.fail(row, **told) == "cancelled"
+    assert q.fail(row, **told) == "already"
+    assert q.events(row.id) == ["cancelled", "stopped"]
+    assert q.rows("select detail from queues.task_events where event = 'stopped'") == [{"detail": detail}]
+
+
+def test_a_failure_without_a_reason_says_so(q: Queue) -> None:
+    row = q.claimed()
+    q.rows("select queues.fail_task(%s, %s, %s, null)", row.id, row.worker, row.claim_no)
+    assert q.task(row.id)["last_error"] == "the worker named no reason"

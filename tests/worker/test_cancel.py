@@ -80,7 +80,10 @@ def test_a_cancelled_task_is_never_retried_though_its_process_was_killed(house: 
     house.cancel(task_id, "customer left")
     row = house.final(task_id)
     assert (row["status"], row["last_error"], row["claim_no"]) == ("CANCELLED", "customer left", 1)
-    assert [event["event"] for event in house.history(task_id)] == ["cancelled"]
+    cancelled, stopped = house.history(task_id)
+    assert (cancelled["event"], stopped["event"]) == ("cancelled", "stopped")
+    assert stopped["detail"]["signal"] == signal.SIGKILL
+    assert stopped["detail"].keys() >= {"duration_s", "max_rss_kb", "cpu_s"}
     assert not worker.events("task_retried")
 
 

@@ -65,6 +65,8 @@ BAD: dict[str, dict[str, Any]] = {
     "wrong claim_no": {"change": {"claim_no": 999}},
     "id as text": exactly(GOOD.replace("$ID", '"$ID"') + "\n"),
     "wrong version": {"change": {"v": 2}},
+    "a version that is none": {"change": {"v": True}},
+    "id as a float": exactly(GOOD.replace("$ID", "$ID.0") + "\n"),
     "no success": {"change": {"success": None}},
     "success and an error": {"change": {"error": "but"}},
     "failure and no reason": {"change": {"success": False}},

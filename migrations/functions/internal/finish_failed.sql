@@ -15,6 +15,13 @@ begin
         where t.id = (problem ->> 'id')::bigint and t.claim_no = (problem ->> 'claim_no')::bigint
           and t.worker_id = finish_failed.worker_id
         for update;
+        if task.status = 'CANCELLED' and problem -> 'detail' is not null and not exists (
+            select from queues.task_events e
+            where e.task_id = task.id and e.claim_no = task.claim_no and e.event = 'stopped')
+        then  -- its lease may be gone by now; how its process ended is still to be told, once
+            perform internal.add_event('stopped', task.id, task.claim_no, task.attempt_count, task.worker_id,
+                                       problem -> 'detail');
+        end if;
         continue when task.id is null or task.leased_until is null or task.status <> 'RUNNING';
         if problem ->> 'snooze_s' is not null then
             perform internal.put_back(

@@ -6,5 +6,5 @@ create or replace function queues.fail_task(
 begin
     return coalesce((select f.answer from queues.finish(fail_task.worker_id, jsonb_build_array(jsonb_build_object(
         'id', fail_task.id, 'claim_no', fail_task.claim_no, 'success', false, 'kind', 'raised',
-        'error', fail_task.error, 'final', not fail_task.retry))) f), 'lost');
+        'error', coalesce(nullif(fail_task.error, ''), 'the worker named no reason'), 'final', not fail_task.retry))) f), 'lost');
 end $$;

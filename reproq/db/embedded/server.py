@@ -95,6 +95,13 @@ class EmbeddedServer:
             raise self._files.unusable(exc) from exc
         return self
 
+    def restart(self) -> None:
+        """Start it again after it has ended by itself: the same data, the same port where it is free."""
+        self._release()
+        if self._process:
+            self._process.wait(STOP_S)
+        self.start()
+
     def _start(self) -> None:
         with self._files.starting():
             self._starter_lock = self._files.try_lock("starter.lock")
