@@ -29,7 +29,8 @@ _DEFAULTS = {
 _MEANINGS = {
     "database_url": "PostgreSQL's address. The own variable wins over `DATABASE_URL`",
     "embedded": "run an own PostgreSQL in a folder",
-    "embedded_dir": "its folder; the data survives restarts, and a server that was killed is started again. As a flag it means `--embedded` too",
+    "embedded_dir": "its folder; the data survives restarts, and a server that was killed is started again. "
+    "As a flag it means `--embedded` too",
     "queues": "serve these queues, by turns",
     "prefixes": "serve types that start with one of these. `_` and `%` are plain characters",
     "app": "modules with `@task` functions, as you would import them",

@@ -43,6 +43,7 @@ class Event:
     LOGIN_TOO_MIGHTY: Final = "login_too_mighty"
     CHILD_READY: Final = "child_ready"
     CHILD_BOOT_SLOW: Final = "child_boot_slow"
+    FORK_REFUSED: Final = "fork_refused"
     CHILD_BOOT_FAILED: Final = "child_boot_failed"
     CHILD_DIED: Final = "child_died"
     CHILD_RECYCLED: Final = "child_recycled"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Order = dict[str, Any]
     Handler = Callable[[Order], Any]
 
+TEMPLATE = "--template"
 _MEASURED_NS = 1_000_000  # a success that took less doesn't carry its CPU time and memory
 
 
@@ -31,21 +32,44 @@ def main() -> None:
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is the runner's to handle
     wire = Wire.take_over()
     faulthandler.enable()
+    is_template = sys.argv[1:2] == [TEMPLATE]
     try:
-        handlers = _boot(sys.argv[1:], wire)
+        handlers, ready = _boot(sys.argv[2:] if is_template else sys.argv[1:], wire)
     except BaseException as error:  # noqa: BLE001  (a task module may raise anything)
         _tell_boot_failure(error)
         sys.exit(1)
     try:
-        _serve(wire, handlers)
+        if is_template:
+            _serve_as_template(wire, handlers, ready)
+        else:
+            wire.send(_line(ready))
+            _serve(wire, handlers)
     except BrokenPipeError:  # the runner is gone; the guard is about to say so
         os._exit(1)
 
 
-def _boot(modules: list[str], wire: Wire) -> dict[str, Handler]:
+def _serve_as_template(wire: Wire, handlers: dict[str, Handler], ready: dict[str, Any]) -> None:
+    from reproq.executor import template
+
+    why_not = template.unfit(wire)
+    wire.send(_line(ready | {"template": why_not or True}))
+    if why_not:
+        wire.next()
+    elif template.fork_on_request(wire, _line(ready)):
+        _serve(wire, handlers)
+        if len(os.listdir("/proc/self/task")) == 1:  # else a thread of the task goes on, and is waited for
+            template.leave()
+
+
+def _line(ready: dict[str, Any]) -> bytes:
+    from reproq.executor.envelopes import to_json
+
+    return f"{to_json(ready)}\n".encode()
+
+
+def _boot(modules: list[str], wire: Wire) -> tuple[dict[str, Handler], dict[str, Any]]:
     from importlib import import_module
 
-    from reproq.executor.envelopes import to_json
     from reproq.executor.handlers import bind
     from reproq.tasks import registry
 
@@ -53,9 +77,7 @@ def _boot(modules: list[str], wire: Wire) -> dict[str, Handler]:
         _check_module_name(name)
         import_module(name)
     handlers = {name: bind(task, wire) for name, task in registry.items()}
-    types = {name: task.settings for name, task in registry.items()}
-    wire.send(f"{to_json({'v': 1, 'types': types})}\n".encode())
-    return handlers
+    return handlers, {"v": 1, "types": {name: task.settings for name, task in registry.items()}}
 
 
 def _check_module_name(name: str) -> None:

@@ -58,6 +58,23 @@ class Wire:
                 reconfigure(line_buffering=True, errors="backslashreplace")
         return wire
 
+    def adopt(self, source: int, sink: int, log: int) -> None:
+        """In the fork of a template: a wire of its own, in the place of the one that it was cut off from."""
+        for mine, given in ((self.source, source), (self.sink, sink), (self.log, log)):
+            os.dup2(given, mine, inheritable=False)
+        for mine in (1, 2):
+            os.dup2(log, mine)
+        for given in (source, sink, log):
+            os.close(given)
+        self._parts.clear()
+        self.ended = False
+        self._log_is_pipe = stat.S_ISFIFO(os.fstat(self.log).st_mode)
+
+    def goes_on(self) -> bool:
+        """What has come is read; a template gets nothing but its end."""
+        self._read()
+        return not self.ended
+
     def _disconnect(self) -> None:
         null = os.open("/dev/null", os.O_RDWR)
         for fd in (self.source, self.sink, self.log):

@@ -19,6 +19,7 @@ import sys
 import time
 
 from reproq.executor import containment, kernel
+from reproq.executor.guard_templates import Templates, Unborn
 from reproq.executor.guard_wire import Wire
 from reproq.executor.launch import MARKER, LaunchError, inherited_environment, launch
 from reproq.executor.title import Title
@@ -60,6 +61,7 @@ class Guard:
         self.nice = nice
         self.children: dict[str, Child] = {}
         self.by_pid: dict[int, Child] = {}
+        self.templates = Templates()
         self.timer = kernel.SuicideTimer()
         self.at: int | None = None
         self.but: dict[str, int] = {}
@@ -74,6 +76,7 @@ class Guard:
         self.wire.send({"event": "up", "pid": os.getpid()})
         while not self._over():
             self._wait()
+            self._deliver()
             self._reap()
             self._read_starts()
             self._obey()
@@ -98,6 +101,10 @@ class Guard:
         for child in self.children.values():
             if child.tell >= 0:
                 poll.register(child.tell, select.POLLIN)
+        for sock in self.templates.sockets.values():
+            poll.register(sock, select.POLLIN)
+        for unborn in self.templates.unborn.values():
+            poll.register(unborn.tell, select.POLLIN)
         poll.poll(self._patience_ms())
         try:
             self.wake.recv(4096)
@@ -149,24 +156,65 @@ class Guard:
         key = message["key"]
         refusal = self._refusal(key, message, fds)
         if refusal is None:
+            over = self.at is not None and self.at <= kernel.boottime_ns()
+            spared = self.at if over else None
             try:
-                pid, tell = launch(message, fds, self.environment, self.nice)
+                if message.get("template") is not None:
+                    self.templates.ask(message["template"], key, fds, spared)
+                    return
+                pid, tell = self._launch(message, key, fds)
+                self.children[key] = self.by_pid[pid] = Child(key, pid, tell, spared)
+            except KeyError:
+                refusal = "its template has ended"
             except (LaunchError, OSError, ValueError) as error:
                 refusal = str(error)
         if refusal is not None:
             self.wire.send({"event": "start_failed", "key": key, "error": refusal})
-            return
-        over = self.at is not None and self.at <= kernel.boottime_ns()
-        self.children[key] = self.by_pid[pid] = Child(key, pid, tell, self.at if over else None)
+
+    def _launch(self, message: Message, key: str, fds: list[int]) -> tuple[int, int]:
+        if not message.get("forks"):
+            return launch(message, fds, self.environment, self.nice)
+        control = self.templates.add(key)
+        try:
+            return launch(message, [*fds, control], self.environment, self.nice)
+        except BaseException:
+            self.templates.drop(key)
+            raise
+        finally:
+            os.close(control)
+
+    def _deliver(self) -> None:
+        """Forks that have been born become children like any other. Who is silent is looked at first: a new child
+        says who it is before it closes its pipe."""
+        silent = self.templates.silent()
+        ours = None
+        for unborn, pid in self.templates.births():
+            ours = containment.children_of(os.getpid()) if ours is None else ours
+            if pid in ours and pid not in self.by_pid:  # else that is a lie
+                self._born(unborn, pid)
+        for unborn in silent:
+            if unborn.key in self.templates.unborn:
+                self.templates.forget(unborn)
+                error = f"its template {unborn.template!r} ended, or has no processes left to fork"
+                self.wire.send({"event": "start_failed", "key": unborn.key, "error": error})
+
+    def _born(self, unborn: Unborn, pid: int) -> None:
+        del self.templates.unborn[unborn.key]
+        child = self.children[unborn.key] = self.by_pid[pid] = Child(unborn.key, pid, unborn.tell, unborn.spared)
+        child.by = unborn.by
+        if unborn.doomed:
+            self._doom(child)
 
     def _refusal(self, key: str, message: Message, fds: list[int]) -> str | None:
         if self.closing_until:
             return "the guard is stopping"
+        if key in self.templates.unborn:
+            return f"the child {key!r} is being forked already"
         if key in self.children:
             return f"the child {key!r} (pid {self.children[key].pid}) hasn't ended yet"
         if len(fds) != 3:
             return f"{len(fds)} descriptors arrived with the start, 3 are needed (too many open files?)"
-        if not message.get("argv"):
+        if not message.get("argv") and message.get("template") is None:
             return "the start names no program (argv is empty)"
         return None
 
@@ -178,6 +226,10 @@ class Guard:
             self.wire.send({"event": "armed", "at": self.at})
 
     def _kill(self, message: Message) -> None:
+        unborn = self.templates.unborn.get(message["key"])
+        if unborn is not None:
+            unborn.by, unborn.doomed = "kill", True
+            return
         child = self.children.get(message["key"])
         if child is None or child.ended is not None:
             return
@@ -199,6 +251,8 @@ class Guard:
         for child in self.children.values():
             child.by = child.by or "kill"
             self._doom(child)
+        for unborn in self.templates.unborn.values():
+            unborn.by, unborn.doomed = "kill", True
 
     # deadlines
 
@@ -241,6 +295,8 @@ class Guard:
             self._bury(dead.si_pid)
 
     def _bury(self, pid: int) -> None:
+        if pid not in self.by_pid:
+            self._deliver()  # a fork that was born and has ended since the last look
         child = self.by_pid.get(pid)
         if child is None:
             os.waitpid(pid, 0)
@@ -297,6 +353,8 @@ class Guard:
             return
         del self.children[child.key]
         self.but.pop(child.key, None)
+        self._deliver()  # what a template said last
+        self.templates.drop(child.key)
         if child.sweep_until:
             self.wire.send({"event": "swept", "key": child.key, "killed": len(child.swept)})
         if child.failure:
@@ -334,6 +392,8 @@ class Guard:
         if pid in child.tree:
             return True
         owner = self._owner(pid)
+        if owner is None and self._marker(pid) in self.templates.unborn:
+            return False
         if owner is None:  # it cleaned its environment: whose it is can't be known
             return self._ended_badly(child) or len(self.children) == 1
         if owner is child:
@@ -349,8 +409,12 @@ class Guard:
         for child in self.children.values():
             if child.pid in (group, session) or pid in child.tree:
                 return child
+        return self.children.get(self._marker(pid))
+
+    @staticmethod
+    def _marker(pid: int) -> str:
         guard, _, key = (containment.marker_of(pid, MARKER) or "").partition(":")
-        return self.children.get(key) if guard == str(os.getpid()) else None
+        return key if guard == str(os.getpid()) else ""
 
 
 def complain(text: str) -> None:

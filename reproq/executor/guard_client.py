@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from reproq.executor.child import TEMPLATE
 from reproq.models.errors import ReproqError
 
 Event = dict[str, Any]
@@ -29,9 +30,9 @@ _CHILD = (
 )
 
 
-def child_command(modules: Sequence[str]) -> list[str]:
+def child_command(modules: Sequence[str], *, template: bool = False) -> list[str]:
     """The Python child's argv. As `python -m reproq.executor.child MODULE…`, without the 3 ms that -m costs."""
-    return [sys.executable, "-c", _CHILD, *modules]
+    return [sys.executable, "-c", _CHILD, *([TEMPLATE] if template else []), *modules]
 
 
 class GuardGone(ReproqError):
@@ -87,11 +88,19 @@ class Guard:
         limits: Mapping[str, int] | None = None,
         umask: int | None = None,
         no_new_privs: bool = False,
+        forks: bool = False,
     ) -> None:
-        """`fds` = its stdin, stdout and stderr; the caller closes its copies after this returns."""
+        """`fds` = its stdin, stdout and stderr; the caller closes its copies after this returns.
+
+        `forks` = it is a template, by whose key fork_child() names it once it has said that it is ready.
+        """
         order: Event = {"do": "start", "key": key, "argv": list(argv), "env": dict(env), "cwd": cwd, "oom": oom}
-        order |= {"limits": dict(limits or {}), "umask": umask, "no_new_privs": no_new_privs}
+        order |= {"limits": dict(limits or {}), "umask": umask, "no_new_privs": no_new_privs, "forks": forks}
         self._send(order, fds)
+
+    def fork_child(self, key: str, template: str, fds: Sequence[int]) -> None:
+        """As start_child, from a template: its program, its environment, its limits."""
+        self._send({"do": "start", "key": key, "template": template}, fds)
 
     def kill(self, key: str, signal: int) -> None:
         self._send({"do": "kill", "key": key, "signal": int(signal)})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 
 from reproq.executor import kernel
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Order = dict[str, Any]
 
 MARKER = "REPROQ_CHILD_KEY"
+TEMPLATE_FD = 4
 _LIMITS = {
     "as": resource.RLIMIT_AS,
     "core": resource.RLIMIT_CORE,
@@ -91,11 +93,15 @@ def _become_child(
 
 
 def _order_descriptors(fds: list[int], told: int) -> None:
-    """Exactly 0, 1 and 2, and 3 until the exec. The guard's own 0, 1, 2 are open, so none of `fds` is one of them."""
-    for target, source in enumerate(fds):
+    """Exactly 0, 1 and 2, 3 until the exec, and in a template one more. The guard's own 0, 1, 2 are open, so none of
+    `fds` is one of them."""
+    for target, source in enumerate(fds[:3]):
         os.dup2(source, target)
+    control = [fcntl(fd, F_DUPFD_CLOEXEC, TEMPLATE_FD + 1) for fd in fds[3:]]
     os.dup2(told, 3, inheritable=False)
-    os.closerange(4, _highest_descriptor())
+    for fd in control:
+        os.dup2(fd, TEMPLATE_FD)
+    os.closerange(4 + len(control), _highest_descriptor())
 
 
 def _highest_descriptor() -> int:

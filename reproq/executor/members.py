@@ -34,6 +34,7 @@ class Kind:
     recycle: int | None = None
     contain: bool = False
     packets: bool = False  # our Python child: lines may wait in its socket
+    template: Sequence[str] = ()  # how to start one that forks the others
 
     @property
     def is_system(self) -> bool:
@@ -81,9 +82,9 @@ class PipeBack:
 
 class Child:
     __slots__ = (
-        "_tail", "_tail_size", "alarm", "back", "boot_failed", "born", "garbled", "key", "lines", "log", "parts", "pid",
-        "pool", "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station", "stdin", "stdout",
-        "unwritten",
+        "_tail", "_tail_size", "alarm", "back", "boot_failed", "born", "cannot_fork", "garbled", "key", "lines", "log",
+        "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station",
+        "stdin", "stdout", "unwritten",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: SocketBack | PipeBack) -> None:
@@ -100,6 +101,7 @@ class Child:
         self.retiring = False
         self.garbled = False
         self.boot_failed = False
+        self.cannot_fork: str | None = None  # a template's reason not to be one
         self.lines: deque[Execution] = deque()  # the first is running, the others wait in its socket
         self.shallow = False  # its task takes long: nothing may wait behind it
         self.served = 0

@@ -62,6 +62,8 @@ class Pool:
         self._count = 0
         self._not_before = 0.0
         self._guard: Guard | None = None
+        self._template: Child | None = None
+        self._forks = bool(kind.template)
         self.station: Any = None  # where its owner keeps the tasks that wait for this pool
 
     @property
@@ -73,14 +75,23 @@ class Pool:
 
     def fill(self, now: float) -> float | None:
         """Starts what is missing; answers when to ask again, if a failed boot makes it wait."""
-        missing = self.kind.size - sum(not child.retiring for child in self.children.values())
+        template = self._template
+        if template is not None and not template.ready:
+            return None
+        missing = self.kind.size - sum(not child.retiring for child in self.children.values() if child is not template)
         if missing <= 0:
             return None
         if now < self._not_before:
             return self._not_before
+        if self._forks and template is None:
+            self._template = self._start()
+            return None
         for _ in range(1 if self.boot_failures else missing):
             self._start()
         return None
+
+    def is_template(self, child: Child) -> bool:
+        return child is self._template
 
     def hand(self, child: Child, execution: Execution, line: bytes) -> bool:
         """Gives a child a task, or one more to wait in its socket. False: it has no room, or is gone."""
@@ -173,6 +184,7 @@ class Pool:
         child = self.children.pop(key, None)
         if child is None:
             return
+        self._forget_template(child)
         self._read_all(child)
         unread = self.take_back(child)
         self._close(child)
@@ -187,6 +199,7 @@ class Pool:
 
     def start_failed(self, key: str, why: str, now: float) -> None:
         child = self.children.pop(key)
+        self._forget_template(child)
         self._close(child)
         self._boot_failed(now)
         self._owner.child_not_started(child, why)
@@ -198,10 +211,16 @@ class Pool:
         except (OSError, IndexError):
             return 0
 
-    def _start(self) -> None:
+    def _forget_template(self, child: Child) -> None:
+        if child is self._template:
+            self._template = None
+
+    def _start(self) -> Child:
         assert self._guard is not None
         self._count += 1
-        key = f"{self.kind.name}-{self._count}"
+        is_template = self._forks and self._template is None
+        # The name of a template is the longer one: a fork writes its own where that was.
+        key = f"{self.kind.name}-{'template-' if is_template else ''}{self._count}"
         theirs_in, stdin, back = self._input()
         stdout, theirs_out = os.pipe2(os.O_CLOEXEC)
         log, theirs_log = os.pipe2(os.O_CLOEXEC)
@@ -210,7 +229,11 @@ class Pool:
             os.set_blocking(fd, False)
         kind, theirs = self.kind, [theirs_in, theirs_out, theirs_log]
         try:
-            self._guard.start_child(key, kind.argv, kind.env, theirs, cwd=kind.cwd, oom=_OOM_SCORE)
+            if self._template is not None:
+                self._guard.fork_child(key, self._template.key, theirs)
+            else:
+                argv = kind.template if is_template else kind.argv
+                self._guard.start_child(key, argv, kind.env, theirs, cwd=kind.cwd, oom=_OOM_SCORE, forks=is_template)
         finally:
             for fd in theirs:
                 os.close(fd)
@@ -219,6 +242,7 @@ class Pool:
         self._watcher.watch(stdout, partial(self._readable, child))
         if kind.greeting:
             self.tell(child, kind.greeting)
+        return child
 
     def _input(self) -> tuple[int, int, SocketBack | PipeBack]:
         """Its end, ours, its end again. A pipe for anybody; for our own children a socket that keeps lines apart."""
@@ -355,8 +379,16 @@ class Pool:
         child.ready = self.ever_ready = True
         child.ready_at = time.monotonic()
         child.forget_output()
-        if not child.retiring:
+        if child is self._template:
+            self._fork_or_not(child)
+        elif not child.retiring:
             self.idle.append(child)
+
+    def _fork_or_not(self, template: Child) -> None:
+        if template.cannot_fork:
+            self._forks, self._template = False, None
+            self.retire(template)
+        self.fill(template.ready_at)
 
     def _garbled(self, child: Child, why: str) -> None:
         """Nothing that it says can be trusted any more."""

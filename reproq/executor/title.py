@@ -12,16 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_START, _END = 45, 46  # of the fields of /proc/self/stat behind the name
+_COMMAND_LINE = (45, 46)  # of the fields of /proc/self/stat behind the name
 
 
 class Title:
     __slots__ = ("_idle", "_memory", "_size")
 
     def __init__(self) -> None:
-        start, end = _command_line()
-        self._size = max(0, end - start - 1)  # the last byte stays NUL: it tells the kernel where to stop
-        self._memory = (ctypes.c_char * self._size).from_address(start) if self._size else None
+        self._memory = memory_between(*_COMMAND_LINE)
+        self._size = 0 if self._memory is None else len(self._memory)
         self._idle = self._fit("reproq child: idle")
 
     def _fit(self, text: str) -> bytes:
@@ -39,12 +38,16 @@ class Title:
         self.show(f"reproq child: #{order['id']} {order['task_type']}")
 
 
-def _command_line() -> tuple[int, int]:
-    """Where it lies in memory; (0, 0) where that can't be known."""
+def memory_between(first: int, last: int) -> Any:
+    """Our own memory between two addresses that stand in /proc/self/stat; None where they can't be known.
+
+    The last byte is left out. It stays NUL: that tells the kernel where the command line stops.
+    """
     try:
         with open("/proc/self/stat", "rb") as file:
             stat = file.read()
     except OSError:
-        return 0, 0
+        return None
     fields = stat[stat.rfind(b")") + 2 :].split()
-    return (int(fields[_START]), int(fields[_END])) if len(fields) > _END else (0, 0)
+    start, end = (int(fields[first]), int(fields[last])) if len(fields) > last else (0, 0)
+    return (ctypes.c_char * (end - start - 1)).from_address(start) if end > start + 1 else None

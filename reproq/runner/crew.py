@@ -166,7 +166,8 @@ def kinds(settings: Settings, system_greeting: bytes) -> list[Kind]:
         )
     if settings.app:
         argv = child_command(settings.app)
-        found.append(Kind("app", argv, settings.processes, recycle=settings.recycle, packets=True))
+        template = child_command(settings.app, template=True) if settings.recycle == 1 else ()
+        found.append(Kind("app", argv, settings.processes, recycle=settings.recycle, packets=True, template=template))
     return found
 
 

@@ -150,6 +150,7 @@ class Floor:
         kind = child.pool.kind
         try:
             said = read_hello(hello)
+            child.cannot_fork = _why_not(said) if child.pool.is_template(child) else None
             if kind.is_system:
                 self._sessions[child.key] = str(said["session"])
         except (ValueError, AttributeError, TypeError, KeyError):
@@ -167,6 +168,13 @@ class Floor:
             self._contained = {name for name, given in every.items() if given.get("contain")}
             child.station.contains = not self._contained.isdisjoint(types)
             self.types_changed(every)
+        if child.cannot_fork:
+            say(
+                Event.FORK_REFUSED,
+                f"every task gets a new interpreter instead of a fork of a warm one: {child.cannot_fork}",
+                logging.WARNING,
+                child=child.key,
+            )
         if child.pool.boot_failures:  # after a failure they are started one by one
             self.fill_pools()
         return True
@@ -319,6 +327,12 @@ def _explain(child: Child, execution: Execution, outcome: Outcome) -> None:
         "max_rss_kb": outcome.pop("max_rss_kb", None),
         "output": child.tail() or None,
     }
+
+
+def _why_not(said: dict[str, Any]) -> str | None:
+    """What a template says: true, or the reason why it can't be forked."""
+    answer = said.get("template")
+    return None if answer is True else str(answer)
 
 
 def _exit_text(exit_: dict[str, Any]) -> str:
