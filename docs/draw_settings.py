@@ -53,6 +53,8 @@ _MEANINGS = {
     "strict_env": "children get only `PATH`, `HOME`, `LANG` and the like, and what `child_env` names",
     "leave_unknown": "leave tasks without a handler alone, for rolling deploys",
     "max_envelope": "longest answer of a child",
+    "max_in_flight": "how much of payloads and results may wait in the worker's memory; then it claims no more. "
+    "One task more always fits",
     "log_payloads": "allow payloads and results in log fields",
     "log_level": "`debug`, `info`, `warning`, `error`",
 }
@@ -64,7 +66,7 @@ def default_of(option: Option) -> str:
     value = getattr(Settings, option.field)
     if isinstance(value, bool) or value in (None, (), ""):
         return "no" if value is False else "none"
-    if option.field in ("max_memory", "max_envelope"):
+    if option.field in ("max_memory", "max_envelope", "max_in_flight"):
         return f"{value // 2**30}GiB" if value % 2**30 == 0 else f"{value // 2**20}MiB"
     return plain(value) if option.field.endswith("_s") else str(value)
 

@@ -42,6 +42,7 @@ _HELP = {
     "strict_env": ("", "Children get only PATH, HOME, LANG and the like, and what --child-env names."),
     "leave_unknown": ("", "Leave tasks of types without a handler alone (rolling deploys)."),
     "max_envelope": ("SIZE", "Longest answer of a task (default 16MiB)."),
+    "max_in_flight": ("SIZE", "Payloads and results that may wait in the worker's memory (default 64MiB)."),
     "log_payloads": ("", "Allow payloads in the log."),
     "log_level": ("LEVEL", "debug, info, warning or error (default info)."),
 }

@@ -56,7 +56,8 @@ OPTIONS = (
     Option("child_env", values.words(values.variable_name), "--child-env", ("REPROQ_CHILD_ENV",), "child_env"),
     Option("strict_env", values.boolean, "--child-env-only", ("REPROQ_CHILD_ENV_ONLY",), "child_env_only"),
     Option("leave_unknown", values.boolean, "--leave-unknown", ("REPROQ_LEAVE_UNKNOWN",), "leave_unknown"),
-    Option("max_envelope", values.size(1024, 2**30), "--max-envelope", ("REPROQ_MAX_ENVELOPE",), "max_envelope"),
+    Option("max_envelope", values.size(1024, 2**28), "--max-envelope", ("REPROQ_MAX_ENVELOPE",), "max_envelope"),
+    Option("max_in_flight", values.size(2**20, 2**40), "--max-in-flight", ("REPROQ_MAX_IN_FLIGHT",), "max_in_flight"),
     Option("log_payloads", values.boolean, "--log-payloads", ("REPROQ_LOG_PAYLOADS",), "log_payloads"),
     Option("log_level", values.level, "--log-level", ("REPROQ_LOG_LEVEL",), "log_level"),
 )

@@ -58,6 +58,7 @@ class Settings:
     strict_env: bool = False
     leave_unknown: bool = False
     max_envelope: int = 16 * MIB
+    max_in_flight: int = 64 * MIB
     commands: tuple[CommandPool, ...] = ()
     log_payloads: bool = False
     log_level: str = "info"

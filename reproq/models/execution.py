@@ -18,7 +18,7 @@ class End(enum.Enum):
 class Execution:
     __slots__ = (
         "attempt", "begun", "child_key", "claim_no", "claimed_at", "confirmed", "deadline", "end", "handed_at", "id",
-        "idempotency_key", "max_attempts", "over", "payload", "queue_name", "task_type", "timeout_s",
+        "idempotency_key", "max_attempts", "over", "payload", "queue_name", "task_type", "timeout_s", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -38,6 +38,7 @@ class Execution:
         self.task_type = task_type
         self.queue_name = queue_name
         self.payload = payload  # JSON text, never parsed by the parent
+        self.weight = len(payload)  # bytes that it costs the worker: the payload's, then the answer's
         self.attempt = attempt
         self.max_attempts = max_attempts
         self.timeout_s = timeout_s

@@ -13,7 +13,7 @@ from reproq.queue.text import array, number, seconds
 
 _CLAIM = (
     b"select id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s,"
-    b" idempotency_key, next_hints from queues.claim($1, $2, $3, $4, $5, $6, $7)"
+    b" idempotency_key, next_hints from queues.claim($1, $2, $3, $4, $5, $6, $7, $8)"
 )
 
 
@@ -36,10 +36,13 @@ class Claimed:
     hints: bytes | None
 
 
-def claim(scope: Scope, lease_s: float, max_tasks: int, hints: bytes | None, pools: list[dict[str, Any]]) -> Call:
+def claim(
+    scope: Scope, lease_s: float, max_tasks: int, hints: bytes | None, pools: list[dict[str, Any]], max_bytes: int
+) -> Call:
     """`hints` = what the last claim answered; None looks from the head."""
     params = (
         scope.worker_id, scope.queues, scope.prefixes, seconds(lease_s), number(max_tasks), hints, orjson.dumps(pools),
+        number(max_bytes),
     )  # fmt: skip
     return Call(_CLAIM, params, _claimed)
 

@@ -33,6 +33,7 @@ class Takes(Protocol):
     def take(self, executions: list[Execution]) -> dict[Station, int]: ...
     def nothing_found(self) -> None: ...
     def congested(self) -> bool: ...
+    def room(self) -> int: ...
 
 
 class Claims:
@@ -105,7 +106,8 @@ class Claims:
     def _claim(self, now: float, wanted: int, pools: list[dict[str, Any]]) -> None:
         self.claiming = True
         self._last_at = now
-        call = sql.claim(self._scope, self._lease_s, wanted, self._hints if wanted else None, self.as_sql(pools))
+        hints = self._hints if wanted else None
+        call = sql.claim(self._scope, self._lease_s, wanted, hints, self.as_sql(pools), self._taker.room())
         errand = Errand(call, lambda _answer: None, lost=self._lost)
         errand.done = lambda claimed: self._claimed(claimed, pools, errand.sent_ns)
         self._desk.send(errand)

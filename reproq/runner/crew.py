@@ -50,6 +50,11 @@ class Station:
         return len(self.ready) + len(self.unconfirmed) + self.confirming
 
     @property
+    def weight(self) -> int:
+        """Bytes of the payloads that wait here."""
+        return sum(execution.weight for line in (self.ready, self.unconfirmed) for execution in line)
+
+    @property
     def depth(self) -> int:
         """How many lines a child may have: several only where tasks are so short that waiting for a line costs more."""
         short = self._mean_s < _SHORT_S and self.pool.kind.packets and not self.contains

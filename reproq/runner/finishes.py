@@ -22,6 +22,7 @@ from reproq.runner.desk import Desk, Errand
 
 _GATHER_S = 0.005
 _MOST = 500
+_MOST_BYTES = 16 << 20  # a statement of a gigabyte would be refused for ever
 
 Ended = tuple[Execution, Outcome]
 
@@ -34,6 +35,7 @@ class Finishes:
         self._gathered: list[Ended] = []
         self._since = 0.0
         self._under_way = 0
+        self.weight = 0  # bytes of answers that the database hasn't got yet
         self.repeated = 0
 
     @property
@@ -45,6 +47,7 @@ class Finishes:
         if not self._gathered:
             self._since = time.monotonic()
         self._gathered.append((execution, outcome))
+        self.weight += execution.weight
 
     def turn(self, now: float, hurry: bool) -> float | None:
         """Sends what is due; answers when to be asked again. `hurry`: nothing else is coming, don't gather."""
@@ -52,11 +55,21 @@ class Finishes:
             return None
         due = self._since + _GATHER_S
         if hurry or now >= due or len(self._gathered) >= _MOST:
-            batch, self._gathered = self._gathered[:_MOST], self._gathered[_MOST:]
+            most = _MOST if self.weight <= _MOST_BYTES else self._fitting()
+            batch, self._gathered = self._gathered[:most], self._gathered[most:]
             self._since = now
             self._send(batch)
             return None
         return due
+
+    def _fitting(self) -> int:
+        """How many go into one statement: one at least."""
+        together = 0
+        for count, (execution, _outcome) in enumerate(self._gathered[:_MOST]):
+            together += execution.weight
+            if together > _MOST_BYTES and count:
+                return count
+        return _MOST
 
     def _send(self, batch: list[Ended]) -> None:
         self._under_way += len(batch)
@@ -68,6 +81,7 @@ class Finishes:
     def _answered(self, batch: list[Ended], answers: sql.Answers) -> None:
         self._under_way -= len(batch)
         for execution, outcome in batch:
+            self.weight -= execution.weight
             answer = answers.get((execution.id, execution.claim_no), "lost")
             if answer == "already":
                 self.repeated += 1
@@ -84,6 +98,7 @@ class Finishes:
         reason = f"the database refused its result: {first_line(exc)}"
         say(Event.BAD_ENVELOPE, reason, logging.WARNING, task_id=execution.id, sqlstate=exc.sqlstate)
         if outcome.get("kind") == FailureKind.BAD_ENVELOPE:
+            self.weight -= execution.weight
             self._ended(execution, outcome, "lost")  # even that is refused: its lease will end it
             return
         plain: Outcome = {"id": execution.id, "claim_no": execution.claim_no, "success": False}

@@ -79,6 +79,7 @@ class Floor:
         except BadEnvelope as exc:
             self.child_garbled(child, str(exc))
             return
+        execution.weight = len(line)
         outcome["ran_s"] = ran_s = time.monotonic() - execution.handed_at
         child.station.note(ran_s)
         if child.printed:

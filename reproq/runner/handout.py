@@ -18,8 +18,9 @@ _LONG_S = 0.004
 
 
 class Handout:
-    def __init__(self, books: Books, stations: list[Station], worker_id: str) -> None:
+    def __init__(self, books: Books, stations: list[Station], worker_id: str, most_weight: int) -> None:
         self._books = books
+        self._most_weight = most_weight
         self._stations = stations
         self._app_orders = Orders(worker_id.rpartition("/")[0])
         self._system_orders = Orders(worker_id)
@@ -55,6 +56,8 @@ class Handout:
 
     def hand_out(self, station: Station) -> None:
         """Every idle child gets a task; short tasks may wait in the children's sockets behind others."""
+        if self._books.finishes.weight > self._most_weight:  # more answers than the database takes: none are added
+            return
         ready, idle = station.ready, station.pool.idle
         while ready and idle:
             self._give(station, idle.popleft(), ready.popleft())

@@ -60,7 +60,7 @@ class Runner:
         self.finish_desk = Desk(self.loop, dsn, "finishes")
         self.stations: list[crew.Station] = []
         self.books = Books(self.finish_desk, self.worker_id, self.leases, self.stations)
-        self.handout = Handout(self.books, self.stations, self.worker_id)
+        self.handout = Handout(self.books, self.stations, self.worker_id, settings.max_in_flight)
         self.floor = Floor(settings, self.loop, self.keeper, self.books, self.finish_desk, self.stations, self.handout)
         greeting = orjson.dumps({"v": 1, "do": "settings", "dsn": dsn}) + b"\n"
         for kind in crew.kinds(settings, greeting):
@@ -132,7 +132,13 @@ class Runner:
 
     def congested(self) -> bool:
         """Outcomes pile up: the database takes them slower than tasks are run."""
-        return self.books.finishes.pending > _MOST_PENDING
+        finishes = self.books.finishes
+        return finishes.pending > _MOST_PENDING or finishes.weight > self.settings.max_in_flight
+
+    def room(self) -> int:
+        """How many bytes of payloads may be claimed; the first task fits always."""
+        waiting = sum(station.weight for station in self.stations)
+        return max(1, self.settings.max_in_flight - waiting - self.books.finishes.weight)
 
     def nothing_found(self) -> None:
         if self.settings.until_empty and not self._asking_empty and not self.leases:

@@ -44,8 +44,8 @@ MUTANTS = (
         (
             (
                 "reproq/queue/claim.py",
-                "queues.claim($1, $2, $3, $4, $5, $6, $7)",
-                "queues.claim($1, $2, $3, to_timestamp($4::float8) - clock_timestamp(), $5, $6, $7)",
+                "queues.claim($1, $2, $3, $4, $5, $6, $7, $8)",
+                "queues.claim($1, $2, $3, to_timestamp($4::float8) - clock_timestamp(), $5, $6, $7, $8)",
             ),
             (
                 "reproq/queue/claim.py",

@@ -26,8 +26,8 @@ def line(q: Queue) -> Iterator[Line]:
     line.close()
 
 
-def claim(line: Line, count: int = 9, hints: bytes | None = None) -> claims.Claimed:
-    claimed: claims.Claimed = line.run(claims.claim(SCOPE, 30, count, hints, POOLS), 20)
+def claim(line: Line, count: int = 9, hints: bytes | None = None, max_bytes: int = 1 << 20) -> claims.Claimed:
+    claimed: claims.Claimed = line.run(claims.claim(SCOPE, 30, count, hints, POOLS, max_bytes), 20)
     return claimed
 
 

@@ -34,7 +34,7 @@ def child_with(*lines: Execution, unread: list[Execution]) -> tuple[Child, deque
 
 
 def handout() -> Handout:
-    return Handout(cast(Books, SimpleNamespace()), [], "worker/1/boot")
+    return Handout(cast(Books, SimpleNamespace()), [], "worker/1/boot", 1 << 20)
 
 
 def test_what_a_child_has_not_begun_waits_in_front_for_another_in_its_old_order() -> None:

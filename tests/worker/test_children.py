@@ -254,3 +254,19 @@ def test_titles_tell_what_is_running(house: House) -> None:
     house.mark("go").touch()
     house.final(task_id)
     wait_until(lambda: "reproq child: idle" in "\n".join(titles()), titles)
+
+
+def test_payloads_and_results_that_wait_in_a_worker_are_bounded_by_a_setting(house: House) -> None:
+    house.app("@task('big')\ndef big(payload): return payload['pad']\n@task('small')\ndef small(payload): pass\n")
+    worker = house.worker("--max-in-flight", "1MiB", "--processes", "2").ready()
+    house.finals(house.enqueue_many("small", [{}] * 3000))  # from now on it claims much ahead
+    before = highest_memory(worker.pid)
+    rows = house.finals(house.enqueue_many("big", [{"pad": "x" * 400_000}] * 250))
+    assert {row["status"] for row in rows} == {"SUCCESSFUL"}
+    assert highest_memory(worker.pid) - before < 25_000  # KiB; all of them together would be 100 MB, twice
+    assert worker.stop() == 0
+
+
+def highest_memory(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])

@@ -1,7 +1,7 @@
 -- Claims up to `wanted` rows from lanes of one queue and priority, exact in order; where rivals hold the heads, past them.
 create or replace function internal.take_group(
     worker_id text, lease interval, candidates internal.lane[], wanted integer,
-    out rows internal.claimed[], out lanes internal.lane[])
+    inout room bigint, out rows internal.claimed[], out lanes internal.lane[])
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
@@ -13,21 +13,21 @@ declare
 begin
     rows := '{}';
     lanes := candidates;
-    while cardinality(lanes) > 1 and cardinality(rows) < wanted and stuck < 3 loop
-        select g.rows, g.lanes into got, left_over
-        from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows)) g;
+    while cardinality(lanes) > 1 and cardinality(rows) < wanted and room > 0 and stuck < 3 loop
+        select g.rows, g.lanes, g.room into got, left_over, room
+        from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), room) g;
         stuck := case when cardinality(got) > 0 then 0 else stuck + 1 end;
         rows := rows || got;
         lanes := left_over;
     end loop;
-    if cardinality(rows) >= wanted then
+    if cardinality(rows) >= wanted or room <= 0 then
         return;
     end if;
     left_over := '{}';
     foreach lane in array lanes loop
-        if cardinality(rows) < wanted then
-            select g.rows, left_over || g.lanes into got, left_over
-            from internal.take_lane(worker_id, lease, lane, wanted - cardinality(rows)) g;
+        if cardinality(rows) < wanted and room > 0 then
+            select g.rows, left_over || g.lanes, g.room into got, left_over, room
+            from internal.take_lane(worker_id, lease, lane, wanted - cardinality(rows), room) g;
             rows := rows || got;
         else
             left_over := left_over || lane;

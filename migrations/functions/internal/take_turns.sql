@@ -1,7 +1,7 @@
 -- One claim over all lanes: queues by turns from the one after `last_queue`, in each the higher priority first, never more
 -- for a pool than it has free. Turns are of 25 rows at least; what they leave over is filled in a second round.
 create or replace function internal.take_turns(
-    worker_id text, lease interval, wanted integer,
+    worker_id text, lease interval, wanted integer, inout room bigint,
     inout lanes internal.lane[], inout free integer[], inout last_queue text, out rows internal.claimed[])
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp as $$
@@ -30,16 +30,17 @@ begin
                 turn_left := share;
             end if;
             allowed := least(free[turn.pool], turn_left, wanted - cardinality(rows));
-            if coalesce(allowed, 0) <= 0 then
+            if coalesce(allowed, 0) <= 0 or room <= 0 then
                 next_lanes := next_lanes || turn.lanes;
                 continue;
             end if;
             if cardinality(turn.lanes) = 1 then
-                select * into got from internal.take_lane(worker_id, lease, turn.lanes[1], allowed);
+                select * into got from internal.take_lane(worker_id, lease, turn.lanes[1], allowed, room);
             else
-                select * into got from internal.take_group(worker_id, lease, turn.lanes, allowed);
+                select * into got from internal.take_group(worker_id, lease, turn.lanes, allowed, room);
             end if;
             rows := rows || got.rows;
+            room := got.room;
             next_lanes := next_lanes || got.lanes;
             free[turn.pool] := free[turn.pool] - cardinality(got.rows);
             turn_left := turn_left - cardinality(got.rows);
@@ -48,7 +49,7 @@ begin
             end if;
         end loop;
         lanes := next_lanes;
-        exit when share >= wanted or cardinality(rows) >= wanted or cardinality(lanes) = 0;
+        exit when share >= wanted or cardinality(rows) >= wanted or room <= 0 or cardinality(lanes) = 0;
         share := wanted;
     end loop;
 end $$;

@@ -9,10 +9,11 @@
 -- Hints belong to a scope (queues, prefixes, what the pools serve); those of another one are not used.
 --
 -- `pools` tells what the worker's pools have free: [{"free": 2, "types": [...]}, {"free": 1, "prefixes": [...]}, {"free": 8}].
+-- `max_bytes` bounds the payloads of an answer; the first row always fits, and the last may be one too many.
 -- `next_hints` stands on the last row of an answer; an empty answer has none.
 create or replace function queues.claim(
     worker_id text, queues text[], prefixes text[], lease interval, max_tasks integer,
-    hints jsonb default null, pools jsonb default null)
+    hints jsonb default null, pools jsonb default null, max_bytes bigint default 268435456)
     returns table (
         id bigint, claim_no bigint, task_type text, queue_name text, payload_json jsonb, attempt_count integer,
         max_attempts integer, timeout_s double precision, idempotency_key text, priority integer,
@@ -36,6 +37,7 @@ declare
     reclaimed_at timestamptz;
     looked boolean;
     rows internal.claimed[] := '{}';
+    room bigint := greatest(1, coalesce(max_bytes, 268435456));
     turn record;
 begin
     perform internal.check_claim(worker_id, lease, max_tasks);
@@ -62,12 +64,13 @@ begin
             end if;
         end if;
         select * into turn
-        from internal.take_turns(worker_id, lease, wanted - cardinality(rows), lanes, free, last_queue);
+        from internal.take_turns(worker_id, lease, wanted - cardinality(rows), room, lanes, free, last_queue);
+        room := turn.room;
         rows := rows || turn.rows;
         lanes := turn.lanes;
         free := turn.free;
         last_queue := turn.last_queue;
-        exit when looked or cardinality(rows) >= wanted or clock_timestamp() < looked_at + took * 4;
+        exit when looked or cardinality(rows) >= wanted or room <= 0 or clock_timestamp() < looked_at + took * 4;
         looked := true;
     end loop;
     if cardinality(rows) = 0 then
