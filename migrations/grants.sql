@@ -4,7 +4,9 @@ alter default privileges revoke execute on functions from public;
 revoke execute on all functions in schema queues, internal from public;
 revoke all on all tables in schema queues, internal from public;
 revoke all on schema queues, internal from public;
-revoke usage on type queues.task_type, queues.queue_name, queues.task_status from public;
+revoke usage on type
+    queues.task_type, queues.queue_name, queues.task_status, queues.priority, queues.attempts, queues.moment, queues.payload,
+    queues.seconds, queues.uniqueness, queues.key, queues.trace from public;
 
 grant usage on schema queues, internal to worker_service_user;
 grant execute on function

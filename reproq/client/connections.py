@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[object, ...]]
 
 
+_PREPARE_AFTER = 3  # parsing and planning a call cost 40 µs
+
+
 class Connections:
     def __init__(self, dsn: str, name: str) -> None:
         self._dsn = dsn
@@ -84,7 +87,10 @@ class Connections:
         from reproq.db.connect import connect
 
         try:
-            return connect(self._dsn, name=self._name)
+            connection = connect(self._dsn, name=self._name)
+            if _is_direct(connection):
+                connection.prepare_threshold = _PREPARE_AFTER
+            return connection
         except psycopg.Error as error:
             raise ConnectionLost(f"can't reach the database, nothing was stored: {_first_line(error)}") from error
 
@@ -94,6 +100,12 @@ class Connections:
                 self._idle.pop().close()
             except IndexError:
                 return
+
+
+def _is_direct(connection: Connection) -> bool:
+    """A pooler tells its clients a number of its own, and may send each statement to another server process: one that
+    knows nothing of what was prepared."""
+    return connection.execute("select pg_backend_pid()").fetchone() == (connection.info.backend_pid,)
 
 
 def _is_alive(connection: Connection) -> bool:

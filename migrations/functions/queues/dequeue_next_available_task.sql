@@ -16,7 +16,7 @@ begin
         return query
         update queues.task_runs t set started_at = clock_timestamp(), updated_at = clock_timestamp()
         where t.id = claimed.id
-        returning t.id, t.worker_id, t.claim_no, t.task_type::text, t.queue_name::text, t.payload_json, t.attempt_count,
-                  t.max_attempts, coalesce(t.idempotency_key, 'task-' || t.id), t.leased_until;
+        returning t.id, t.worker_id, t.claim_no, t.task_type::text, t.queue_name::text, t.payload_json::jsonb, t.attempt_count,
+                  t.max_attempts::integer, coalesce(t.idempotency_key, 'task-' || t.id), t.leased_until;
     end loop;
 end $$;

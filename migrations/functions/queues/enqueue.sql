@@ -8,10 +8,6 @@ create or replace function queues.enqueue(
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
-    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
-                                   idempotency_key, limit_key, trace);
-    perform internal.check_payload(payload);
-    perform internal.check_named_functions(task_type, payload);
     return (internal.enqueue_row(task_type, payload, scheduled_at, queue_name, priority, idempotency_key, max_attempts,
-                                 unique_among, timeout, limit_key, false, trace)).id;
+                                 unique_among, timeout, after, limit_key, false, trace)).id;
 end $$;

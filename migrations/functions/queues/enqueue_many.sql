@@ -24,7 +24,8 @@ begin
             order by u.idempotency_key, u.payload, u.n  -- callers with the same keys meet in the same order: no deadlock
         loop
             ids[item.n] := (internal.enqueue_row(task_type, item.payload, scheduled_at, queue_name, priority, item.idempotency_key,
-                                                 max_attempts, unique_among, timeout, limit_key, false, trace)).id;
+                                                 max_attempts, unique_among, timeout, after, limit_key, false, trace,
+                                                 checked => true)).id;
         end loop;
         return ids;
     end if;

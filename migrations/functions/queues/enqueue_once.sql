@@ -9,11 +9,7 @@ create or replace function queues.enqueue_once(
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
-    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
-                                   idempotency_key, limit_key, trace);
-    perform internal.check_payload(payload);
-    perform internal.check_named_functions(task_type, payload);
     select r.id, r.is_new, r.same_spec into id, is_new, same_spec
     from internal.enqueue_row(task_type, payload, scheduled_at, queue_name, priority, idempotency_key, max_attempts,
-                              unique_among, timeout, limit_key, false, trace) r;
+                                 unique_among, timeout, after, limit_key, false, trace) r;
 end $$;

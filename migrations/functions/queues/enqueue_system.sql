@@ -9,9 +9,6 @@ create or replace function queues.enqueue_system(
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
-    perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
-                                   idempotency_key, limit_key, trace);
-    perform internal.check_payload(payload);
     return (internal.enqueue_row(task_type, payload, scheduled_at, queue_name, priority, idempotency_key, max_attempts,
-                                 unique_among, timeout, limit_key, supervised, trace)).id;
+                                 unique_among, timeout, after, limit_key, supervised, trace, names_freely => true)).id;
 end $$;

@@ -10,7 +10,7 @@ create or replace function queues.task_status(id bigint)
 begin
     return query
     select t.id, t.task_type::text, t.queue_name::text, t.status::text, t.result_json, t.error_json, t.last_error,
-           t.failure_kind, t.attempt_count, t.max_attempts, t.leased_until is not null, t.created_at, t.started_at,
+           t.failure_kind, t.attempt_count, t.max_attempts::integer, t.leased_until is not null, t.created_at, t.started_at,
            t.completed_at
     from queues.task_runs t
     where t.id = task_status.id and t.deleted_at is null and internal.may_touch(t.created_by);
