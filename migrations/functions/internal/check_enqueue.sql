@@ -5,12 +5,12 @@ create or replace function internal.check_enqueue(
     language plpgsql immutable
     set search_path = pg_catalog, pg_temp as $$
 begin
-    if task_type is null or task_type !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}$' then
+    if task_type is null or task_type !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' or octet_length(task_type) > 200 then
         raise exception using errcode = 'RQ001',
             message = format('bad task type %s', coalesce(quote_literal(regexp_replace(left(task_type, 60), '[[:cntrl:]]', '?', 'g')), '(null)')),
             hint = 'A type is 1 to 200 letters, digits, "_", ".", ":", "-", and starts with a letter or digit.';
     end if;
-    if queue_name is null or queue_name !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}$' then
+    if queue_name is null or queue_name !~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' or octet_length(queue_name) > 100 then
         raise exception using errcode = 'RQ001',
             message = format('bad queue name %s', coalesce(quote_literal(regexp_replace(left(queue_name, 60), '[[:cntrl:]]', '?', 'g')), '(null)')),
             hint = 'A queue name is 1 to 100 letters, digits, "_", ".", ":", "-", and starts with a letter or digit.';

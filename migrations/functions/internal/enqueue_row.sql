@@ -16,8 +16,8 @@ declare
     fits boolean := checked;
 begin
     if not (checked or coalesce(
-            task_type ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}$' and task_type not in ('db_function', 'email', 'sms')
-            and queue_name ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}$' and priority between -1000000 and 1000000
+            task_type ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' and octet_length(task_type) <= 200 and task_type not in ('db_function', 'email', 'sms')
+            and queue_name ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' and octet_length(queue_name) <= 100 and priority between -1000000 and 1000000
             and scheduled_at >= timestamptz '1970-01-01 00:00:00+00' and scheduled_at < timestamptz '9000-01-01 00:00:00+00'
             and max_attempts is null and unique_among is null and timeout is null and after is null and limit_key is null
             and trace is null and coalesce(length(idempotency_key), 1) between 1 and 500 and jsonb_typeof(payload) = 'object'
