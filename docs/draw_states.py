@@ -18,7 +18,7 @@ stateDiagram-v2
 {arrows}
 ```
 
-What isn't in the table changes nothing: the call answers `lost`, `already`, `too_late` or `not_ended`.
+What isn't in the table changes nothing: the call answers `lost`, `already`, `too_late`, `not_ended` or `succeeded`.
 A give-back or a snooze leads to PENDING on a first attempt and to RETRYING on a later one; the table shows the first.
 `STOPPING` is the status `CANCELLED` with a lease still held: its code is being stopped.
 

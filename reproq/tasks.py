@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 
 _NAME_LENGTH = 200
+_MOST_S = 366 * 86400.0
+_OURS = ("db_function", "email", "sms")
 _FIRST = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _REST = _FIRST | frozenset("_.:-")
+_COROUTINE, _GENERATOR = 0x80, 0x220  # of a code object's flags
 _TAKES = "a task takes (payload) or (payload, ctx)"
 
 
@@ -34,7 +37,7 @@ class Retry(Exception):
 
     def __init__(self, reason: str = "", *, in_: Duration | None = None) -> None:
         super().__init__(reason)
-        self.in_s = None if in_ is None else _seconds("in_", in_, least=0)
+        self.in_s = None if in_ is None else _seconds("in_", in_, least=0, most=_MOST_S)
 
 
 class Fail(Exception):
@@ -115,7 +118,7 @@ class Context:
 
     def snooze(self, seconds: Duration) -> NoReturn:
         """Ends this attempt, uncounted, and runs the task again later."""
-        raise Snooze(_seconds("seconds", seconds, least=0))
+        raise Snooze(_seconds("seconds", seconds, least=0, most=_MOST_S))
 
     @property
     def log(self) -> Logger:
@@ -131,6 +134,8 @@ class Task:
     __slots__ = ("_annotation", "function", "is_async", "settings", "takes_context", "type")
 
     def __init__(self, type_: str, function: Function, settings: dict[str, Any]) -> None:
+        if _flags(function) & _GENERATOR:
+            raise TypeError(f"{_where(function)} is a generator (it has a yield), and nobody would run its body")
         self.type = type_
         self.function = function
         self.settings = settings
@@ -142,7 +147,7 @@ class Task:
         annotation = self._annotation
         if isinstance(annotation, str):
             annotation = _evaluate(annotation, self.function)
-        return annotation if isinstance(annotation, type) and hasattr(annotation, "model_validate") else None
+        return _model_in(annotation)
 
     def source(self) -> tuple[Any, ...]:
         code = getattr(self.function, "__code__", None)
@@ -170,7 +175,8 @@ def task(
     """
     if callable(type_):
         raise TypeError('write @task("some.type"), with the type\'s name')
-    check_type_name(type_)
+    if check_type_name(type_) in _OURS:
+        raise ValueError(f"{type_!r} is a type of Reproq's own, which never reaches an app: give yours another name")
     durations = {"timeout": timeout, "lease": lease, "backoff_base": backoff_base, "backoff_cap": backoff_cap}
     settings: dict[str, Any] = {k: _seconds(k, v) for k, v in durations.items() if v is not None}
     if max_attempts is not None:
@@ -213,11 +219,11 @@ def _where(function: Function) -> str:
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
 
 
-def _seconds(name: str, value: Duration, least: float = 0.001) -> float:
+def _seconds(name: str, value: Duration, least: float = 0.001, most: float = 1e10) -> float:
     total = getattr(value, "total_seconds", None)
     seconds = total() if total else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not least <= seconds < 1e10:
-        raise ValueError(f"{name} is a number of seconds or a timedelta of {least} s or more, not {value!r}")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not least <= seconds <= most:
+        raise ValueError(f"{name} is a number of seconds or a timedelta, from {least:g} to {most:.0f} s, not {value!r}")
     return float(seconds)
 
 
@@ -263,8 +269,12 @@ def _wants_context(names: tuple[str, ...], required: int) -> bool:
 
 
 def _is_async(function: Function) -> bool:
+    return bool(_flags(function) & _COROUTINE)
+
+
+def _flags(function: Function) -> int:
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    return bool(code and code.co_flags & 0x80)  # CO_COROUTINE
+    return int(code.co_flags) if code else 0
 
 
 def _evaluate(annotation: str, function: Function) -> Any:
@@ -274,6 +284,16 @@ def _evaluate(annotation: str, function: Function) -> Any:
         return eval(annotation, names)  # noqa: S307  (the text is the module's own source)
     except Exception:  # noqa: BLE001  (a name that exists for type checkers only)
         return None
+
+
+def _model_in(annotation: Any) -> Any:
+    """Also in Annotated[Model, …] and Model | None."""
+    if hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    members = [each for each in getattr(annotation, "__args__", ()) if each is not type(None)]
+    if not isinstance(annotation, type) and len(members) == 1:
+        return _model_in(members[0])
+    return annotation if isinstance(annotation, type) and hasattr(annotation, "model_validate_json") else None
 
 
 def _logger(task_type: str) -> Logger:

@@ -25,6 +25,7 @@ DEPTH = {
     "reproq.db": 5,
     "reproq.config": 6,
     "reproq.log": 6,
+    "reproq.signals": 7,
     "reproq.tasks": 7,
     "reproq.models": 8,
 }

@@ -153,3 +153,29 @@ def test_importing_the_package_for_tasks_loads_no_database_driver() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tasks.__file__[:-16]
     )
     assert done.stdout == "[]\n"
+
+
+def test_what_is_later_than_a_year_from_now_is_refused_where_it_is_written() -> None:
+    for late in (367 * 86400, 1e9):
+        with pytest.raises(ValueError, match="31622400"):
+            Retry("x", in_=late)
+        with pytest.raises(ValueError, match="31622400"):
+            Context.for_test().snooze(late)
+
+
+@pytest.mark.parametrize("name", ["db_function", "email", "sms"])
+def test_a_type_of_reproqs_own_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="never reaches an app"):
+        task(name)
+
+
+def test_a_generator_is_refused() -> None:
+    def body(payload: Any) -> Any:
+        yield payload
+
+    async def slowly(payload: Any) -> Any:
+        yield payload
+
+    for function in (body, slowly):
+        with pytest.raises(TypeError, match="generator"):
+            task("t")(function)

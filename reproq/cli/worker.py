@@ -12,15 +12,13 @@ from typing import Any, NoReturn
 
 import click
 
-from reproq import log
+from reproq import log, signals
 from reproq.cli import exits
 from reproq.cli.options import WORKER, loaded, settings_options
 from reproq.cli.run import run
 from reproq.cli.waiting import patiently
 from reproq.config import Settings, passwords
 from reproq.log import Event
-
-_STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Stopped(BaseException):
@@ -61,7 +59,7 @@ def main() -> NoReturn:
 def work(settings: Settings) -> int:
     log.setup(settings.log_level, payloads=settings.log_payloads)
     log.catch_threads()
-    for number in _STOPPING:
+    for number in signals.stopping():
         signal.signal(number, _stop)
     try:
         with _database(settings) as ready:
@@ -100,7 +98,7 @@ def _database(settings: Settings) -> Iterator[Settings]:
         with Reviver(server, _say_revived):
             yield replace(settings, database_url=server.worker_dsn, database_source=None)
     finally:
-        for number in _STOPPING:  # a third Ctrl-C must not leave the server running
+        for number in signals.stopping():  # a third Ctrl-C must not leave the server running
             signal.signal(number, signal.SIG_IGN)
         server.stop()
 

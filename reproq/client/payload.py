@@ -16,6 +16,7 @@ from reproq.client.errors import EnqueueRefused
 
 _HINT = "a payload is a JSON object: dict with text keys, list, str, int, finite float, bool, None"
 _NUL = "\\u0000"
+_MASK = "**********"  # what pydantic shows of a secret
 
 
 def encode(payload: object) -> str:
@@ -43,7 +44,29 @@ def encode_all(payloads: Iterable[object]) -> list[str]:
 
 def _plain(payload: object) -> object:
     dump = getattr(payload, "model_dump", None)  # a pydantic model
-    return payload if dump is None else dump(mode="json")
+    if dump is None:
+        return payload
+    plain = dump(mode="json", by_alias=True)
+    if _has(plain, _MASK) and _has_secret(payload):
+        raise EnqueueRefused(
+            "the payload has a secret, which would be stored as asterisks",
+            "pass a reference to it; or a serializer of the model's own, if it may lie in the database",
+            "RQ002",
+        )
+    return plain
+
+
+def _has(plain: object, text: str) -> bool:
+    if isinstance(plain, dict):
+        return any(_has(item, text) for item in plain.values())
+    return any(_has(item, text) for item in plain) if isinstance(plain, list) else plain == text
+
+
+def _has_secret(value: object) -> bool:
+    if isinstance(value, (list, tuple, set)):
+        return any(map(_has_secret, value))
+    inside = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+    return hasattr(value, "get_secret_value") or any(map(_has_secret, inside.values()))
 
 
 def _slowly(value: object) -> str:

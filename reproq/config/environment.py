@@ -12,7 +12,7 @@ from reproq.config.settings import Settings
 _OWN = frozenset(
     {
         *("PGPASSWORD", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),
-        *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "REPROQ_WITHHELD", "REPROQ_CHILD_KEY"),
+        *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "REPROQ_WITHHELD"),
     }
 )
 _STRICT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV"})

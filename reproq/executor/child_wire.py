@@ -36,6 +36,7 @@ class Wire:
         self.ended = False
         self._parts: list[bytes] = []
         self._cancelled: set[tuple[int, int]] = set()
+        self._current: tuple[int, int] | None = None  # the task that runs: only then may another thread read
         self._lock = allocate_lock()
         self._waiting = bytearray(4)
         self._log_is_pipe = stat.S_ISFIFO(os.fstat(log).st_mode)
@@ -88,11 +89,15 @@ class Wire:
     def next(self) -> Order | None:
         """The next task's order; None: stop. Waits."""
         pending = self.pending
+        with self._lock:
+            self._current = None
         while not pending:
             if self.ended:
                 return None
             self._read()
-        return pending.pop(0)
+        order = pending.pop(0)
+        self._current = (order["id"], order["claim_no"])
+        return order
 
     def _read(self) -> None:
         data = os.read(self.source, _CHUNK)
@@ -124,11 +129,22 @@ class Wire:
 
     def is_cancelled(self, order: Order) -> bool:
         """Reads what has come meanwhile, but not what is to be run next: that must stay where the runner can take it
-        back, as long as it has not begun. From any thread."""
+        back, as long as it has not begun. From any thread, also one that its task has left behind: that one reads
+        nothing any more, and no read ever waits."""
+        task = (order["id"], order["claim_no"])
         with self._lock:
-            while not self.ended and _readable(self.source) and not self._peek().startswith(_RUN):
+            while task == self._current and not self.ended and self._has_word():
                 self._read()
-            return (order["id"], order["claim_no"]) in self._cancelled
+            return task in self._cancelled
+
+    def _has_word(self) -> bool:
+        """Whether something has come that isn't the next task. What the runner takes back may vanish while we look."""
+        if not _readable(self.source):
+            return False
+        if self._peek is None:
+            return True
+        head = self._peek()
+        return bool(head) and not head.startswith(_RUN)
 
     def forget_cancels(self) -> None:
         """Those of the tasks that are over."""
@@ -157,10 +173,10 @@ class Wire:
             ioctl(self.log, FIONREAD, self._waiting)
 
 
-def _peeker(source: int) -> Callable[[], bytes]:
+def _peeker(source: int) -> Callable[[], bytes] | None:
     """How to see the beginning of the next line without taking it. On a pipe that can't be done, and isn't needed."""
     if not stat.S_ISSOCK(os.fstat(source).st_mode):
-        return bytes
+        return None
 
     def peek() -> bytes:
         import _socket  # `socket` would import selectors and enum: 5 ms

@@ -12,6 +12,7 @@ import os
 import signal
 import time
 
+_TAG_LINE = b"Max realtime timeout"
 _BY_THREAD = os.access(f"/proc/self/task/{os.getpid()}/children", os.R_OK)
 
 
@@ -62,13 +63,14 @@ def group_and_session_of(pid: int) -> tuple[int, int]:
     return (int(fields[2]), int(fields[3])) if len(fields) > 3 else (0, 0)
 
 
-def marker_of(pid: int, name: str) -> str | None:
-    """An environment variable as the process got it; None where it has none or may not be read."""
-    prefix = name.encode() + b"="
-    for entry in _read(f"/proc/{pid}/environ").split(b"\0"):
-        if entry.startswith(prefix):
-            return entry[len(prefix) :].decode("utf-8", "surrogateescape")
-    return None
+def tag_of(pid: int) -> int | None:
+    """The tag that it wears (launch.py); None where there is no such process any more."""
+    limits = _read(f"/proc/{pid}/limits")
+    start = limits.find(_TAG_LINE)
+    if start < 0:
+        return None
+    soft = limits[start + len(_TAG_LINE) :].split(None, 1)[0]
+    return int(soft) if soft.isdigit() else None
 
 
 def kill_descendant(pid: int, parents: set[int]) -> bool:

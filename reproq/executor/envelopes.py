@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 64
 MAX_DIGITS = 1000
+_SHORT_BITS = 3321  # what has no more has no more digits either
 _MACHINERY = ("reproq.executor", "asyncio")
 _MAX_ERROR = 4_000
 _MAX_TRACEBACK = 32_000
@@ -120,7 +121,7 @@ def _has_long_number(value: Any) -> bool:
     todo = [value]
     while todo:
         value = todo.pop()
-        if isinstance(value, int) and value.bit_length() > 3322:  # 10 ** 1000
+        if isinstance(value, int) and value.bit_length() > _SHORT_BITS and abs(value) >= 10**MAX_DIGITS:
             return True
         todo.extend(_inside(value))
     return False

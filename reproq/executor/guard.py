@@ -21,7 +21,7 @@ import time
 from reproq.executor import containment, kernel
 from reproq.executor.guard_templates import Templates, Unborn
 from reproq.executor.guard_wire import Wire
-from reproq.executor.launch import MARKER, LaunchError, inherited_environment, launch
+from reproq.executor.launch import LaunchError, inherited_environment, launch, tag_of
 from reproq.executor.title import Title
 
 TYPE_CHECKING = False
@@ -38,11 +38,12 @@ _GIVE_UP_S = 10.0
 
 
 class Child:
-    __slots__ = ("by", "doomed", "ended", "failure", "key", "pid", "spared", "sweep_until", "swept", "tell", "tree")
+    __slots__ = ("by", "doomed", "ended", "failure", "key", "pid", "spared", "sweep_until", "swept", "tag", "tell")
 
-    def __init__(self, key: str, pid: int, tell: int, spared: int | None) -> None:
+    def __init__(self, key: str, pid: int, tag: int, tell: int, spared: int | None) -> None:
         self.key = key
         self.pid = pid
+        self.tag = tag
         self.tell = tell  # the pipe of its start; -1 once it has been read
         self.spared = spared  # the deadline that was over before it was born
         self.by: str | None = None
@@ -51,7 +52,6 @@ class Child:
         self.ended: Message | None = None
         self.sweep_until = 0.0
         self.swept: set[int] = set()
-        self.tree: set[int] = set()  # guard's children known to be its leftovers
 
 
 class Guard:
@@ -62,6 +62,7 @@ class Guard:
         self.children: dict[str, Child] = {}
         self.by_pid: dict[int, Child] = {}
         self.templates = Templates()
+        self.count = 0
         self.timer = kernel.SuicideTimer()
         self.at: int | None = None
         self.but: dict[str, int] = {}
@@ -158,12 +159,14 @@ class Guard:
         if refusal is None:
             over = self.at is not None and self.at <= kernel.boottime_ns()
             spared = self.at if over else None
+            self.count += 1
+            tag = tag_of(self.count)
             try:
                 if message.get("template") is not None:
-                    self.templates.ask(message["template"], key, fds, spared)
+                    self.templates.ask(message["template"], key, tag, fds, spared)
                     return
-                pid, tell = self._launch(message, key, fds)
-                self.children[key] = self.by_pid[pid] = Child(key, pid, tell, spared)
+                pid, tell = self._launch(message, key, fds, tag)
+                self.children[key] = self.by_pid[pid] = Child(key, pid, tag, tell, spared)
             except KeyError:
                 refusal = "its template has ended"
             except (LaunchError, OSError, ValueError) as error:
@@ -171,12 +174,12 @@ class Guard:
         if refusal is not None:
             self.wire.send({"event": "start_failed", "key": key, "error": refusal})
 
-    def _launch(self, message: Message, key: str, fds: list[int]) -> tuple[int, int]:
+    def _launch(self, message: Message, key: str, fds: list[int], tag: int) -> tuple[int, int]:
         if not message.get("forks"):
-            return launch(message, fds, self.environment, self.nice)
+            return launch(message, fds, self.environment, self.nice, tag)
         control = self.templates.add(key)
         try:
-            return launch(message, [*fds, control], self.environment, self.nice)
+            return launch(message, [*fds, control], self.environment, self.nice, tag)
         except BaseException:
             self.templates.drop(key)
             raise
@@ -200,7 +203,9 @@ class Guard:
 
     def _born(self, unborn: Unborn, pid: int) -> None:
         del self.templates.unborn[unborn.key]
-        child = self.children[unborn.key] = self.by_pid[pid] = Child(unborn.key, pid, unborn.tell, unborn.spared)
+        child = self.children[unborn.key] = self.by_pid[pid] = Child(
+            unborn.key, pid, unborn.tag, unborn.tell, unborn.spared
+        )
         child.by = unborn.by
         if unborn.doomed:
             self._doom(child)
@@ -300,8 +305,6 @@ class Guard:
         child = self.by_pid.get(pid)
         if child is None:
             os.waitpid(pid, 0)
-            for each in self.children.values():
-                each.tree.discard(pid)
             return
         containment.signal_group(pid, signal.SIGKILL)  # before its number is free again
         _, status, usage = os.wait4(pid, 0)
@@ -386,35 +389,7 @@ class Guard:
         return count
 
     def _leftovers(self, child: Child) -> list[int]:
-        return [pid for pid in self._strays() if self._belongs(pid, child)]
-
-    def _belongs(self, pid: int, child: Child) -> bool:
-        if pid in child.tree:
-            return True
-        owner = self._owner(pid)
-        if owner is None and self._marker(pid) in self.templates.unborn:
-            return False
-        if owner is None:  # it cleaned its environment: whose it is can't be known
-            return self._ended_badly(child) or len(self.children) == 1
-        if owner is child:
-            child.tree.add(pid)
-        return owner is child
-
-    @staticmethod
-    def _ended_badly(child: Child) -> bool:
-        return child.ended is not None and (child.by is not None or child.ended["exit_code"] != 0)
-
-    def _owner(self, pid: int) -> Child | None:
-        group, session = containment.group_and_session_of(pid)
-        for child in self.children.values():
-            if child.pid in (group, session) or pid in child.tree:
-                return child
-        return self.children.get(self._marker(pid))
-
-    @staticmethod
-    def _marker(pid: int) -> str:
-        guard, _, key = (containment.marker_of(pid, MARKER) or "").partition(":")
-        return key if guard == str(os.getpid()) else ""
+        return [pid for pid in self._strays() if containment.tag_of(pid) == child.tag]
 
 
 def complain(text: str) -> None:

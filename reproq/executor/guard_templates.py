@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 class Unborn:
     """A child that a template has been asked for."""
 
-    __slots__ = ("by", "doomed", "key", "spared", "tell", "template")
+    __slots__ = ("by", "doomed", "key", "spared", "tag", "tell", "template")
 
-    def __init__(self, key: str, template: str, tell: int, spared: int | None) -> None:
+    def __init__(self, key: str, tag: int, template: str, tell: int, spared: int | None) -> None:
         self.key = key
+        self.tag = tag
         self.template = template
         self.tell = tell
         self.spared = spared
@@ -43,20 +44,22 @@ class Templates:
         if sock is not None:
             sock.close()
 
-    def ask(self, template: str, key: str, fds: list[int], spared: int | None) -> None:
+    def ask(self, template: str, key: str, tag: int, fds: list[int], spared: int | None) -> None:
         """An OSError, or a KeyError, if there is no such template to hear it."""
         sock = self.sockets[template]
         tell, told = os.pipe2(os.O_CLOEXEC)
         try:
             rights = array.array("i", [*fds, told])
-            sock.sendmsg([key.encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_NOSIGNAL)
+            sock.sendmsg(
+                [f"{key} {tag}".encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_NOSIGNAL
+            )
         except OSError:
             os.close(tell)
             raise
         finally:
             os.close(told)
         os.set_blocking(tell, False)
-        self.unborn[key] = Unborn(key, template, tell, spared)
+        self.unborn[key] = Unborn(key, tag, template, tell, spared)
 
     def births(self) -> Iterator[tuple[Unborn, int]]:
         """Whom a new child says that it is, and its pid; the caller sees whether that is true."""

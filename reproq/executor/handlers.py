@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reproq.executor.envelopes import InvalidPayload
+from reproq.executor.envelopes import InvalidPayload, to_json
 from reproq.tasks import Context
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def _with_model(function: Callable[..., Any], model: Any, takes_context: bool, w
 def _validated(model: Any, payload: Any) -> Any:
     """A ValidationError raised later, by the task itself, is a failure like any other."""
     try:
-        return model.model_validate(payload)
+        return model.model_validate_json(to_json(payload))  # strictly or not, it comes from JSON
     except ValueError as error:
         details = getattr(error, "errors", None)
         if details is None or type(error).__name__ != "ValidationError":

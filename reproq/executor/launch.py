@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
     Order = dict[str, Any]
 
-MARKER = "REPROQ_CHILD_KEY"
+# By this limit the guard knows whose process is whose: every descendant inherits it, and no cleaned environment and no
+# new session takes it away. It concerns real-time scheduling only, where the lowest tag is three thousand years.
+_TAG = resource.RLIMIT_RTTIME
+_HIGHEST_TAG = 10**17
 TEMPLATE_FD = 4
 _LIMITS = {
     "as": resource.RLIMIT_AS,
@@ -46,17 +49,27 @@ def inherited_environment() -> dict[str, str]:
     return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
-def launch(order: Order, fds: list[int], inherited: dict[str, str], nice: int) -> tuple[int, int]:
+def tag_of(number: int) -> int:
+    """The tag of the guard's n-th child."""
+    hard = resource.getrlimit(_TAG)[1]
+    return (_HIGHEST_TAG if hard == resource.RLIM_INFINITY else min(hard, _HIGHEST_TAG)) - number
+
+
+def wear(tag: int) -> None:
+    resource.setrlimit(_TAG, (tag, resource.getrlimit(_TAG)[1]))
+
+
+def launch(order: Order, fds: list[int], inherited: dict[str, str], nice: int, tag: int) -> tuple[int, int]:
     """The child's pid and the pipe that tells how its exec went."""
     guard = os.getpid()
-    environment = _environment(order, inherited, guard)
+    environment = _environment(order, inherited)
     tell, told = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(tell, False)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
         if pid == 0:
-            _become_child(order, environment, fds, told, guard, nice)
+            _become_child(order, environment, fds, told, guard, nice, tag)
     except OSError as error:
         os.close(tell)
         raise LaunchError(f"can't fork for {order['argv'][0]!r}: {error.strerror}") from None
@@ -66,21 +79,21 @@ def launch(order: Order, fds: list[int], inherited: dict[str, str], nice: int) -
     return pid, tell
 
 
-def _environment(order: Order, inherited: dict[str, str], guard: int) -> dict[str, str]:
+def _environment(order: Order, inherited: dict[str, str]) -> dict[str, str]:
     environment = dict(inherited)
     for name, value in (order.get("env") or {}).items():
         if value is None:
             environment.pop(name, None)
         else:
             environment[name] = value
-    environment[MARKER] = f"{guard}:{order['key']}"
     return environment
 
 
 def _become_child(
-    order: Order, environment: dict[str, str], fds: list[int], told: int, guard: int, nice: int
+    order: Order, environment: dict[str, str], fds: list[int], told: int, guard: int, nice: int, tag: int
 ) -> NoReturn:
     try:
+        wear(tag)
         _order_descriptors(fds, told)
         _order_process(order, guard, nice)
         _order_limits(order)

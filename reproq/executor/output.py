@@ -29,8 +29,8 @@ class Output:
             self._fflush(self._stdout)
             if os.fstat(1).st_ino == os.fstat(2).st_ino == self._file and (sys.stdout, sys.stderr) == self._streams:
                 return
-        except (AttributeError, OSError, ValueError):
-            pass  # the task closed or replaced them
+        except Exception:  # noqa: BLE001, S110  (the task closed them, or replaced them by whatever it liked)
+            pass
         self._mend()
 
     def _mend(self) -> None:

@@ -61,6 +61,7 @@ class Pool:
         self._max_line = max_line
         self._count = 0
         self._not_before = 0.0
+        self._failed_at = 0.0
         self._guard: Guard | None = None
         self._template: Child | None = None
         self._forks = bool(kind.template)
@@ -140,11 +141,14 @@ class Pool:
         child.lines.popleft()
         child.served += 1
         child.shallow = False
-        self.boot_failures = 0
+        if self.boot_failures and child.ready_at > self._failed_at:
+            self.boot_failures = 0
         if child.printed:
             child.forget_output()
         if child.lines:
             return child.lines[0]
+        if child.parts:
+            self._garbled(child, "it left half a line behind its answer")
         self.release(child)
         return None
 
@@ -219,7 +223,6 @@ class Pool:
         assert self._guard is not None
         self._count += 1
         is_template = self._forks and self._template is None
-        # The name of a template is the longer one: a fork writes its own where that was.
         key = f"{self.kind.name}-{'template-' if is_template else ''}{self._count}"
         theirs_in, stdin, back = self._input()
         stdout, theirs_out = os.pipe2(os.O_CLOEXEC)
@@ -262,6 +265,7 @@ class Pool:
 
     def _boot_failed(self, now: float) -> None:
         self.boot_failures += 1
+        self._failed_at = now
         self._not_before = now + min(_MAX_BOOT_PAUSE_S, _BOOT_PAUSE_S * 2 ** min(self.boot_failures, 10))
 
     def _close(self, child: Child) -> None:
@@ -343,6 +347,9 @@ class Pool:
     def _whole_lines(self, child: Child, data: bytes) -> bytes:
         child.parts.append(data)
         child.size += len(data)
+        if child.ready and not child.lines:
+            self._garbled(child, "it wrote without being asked")
+            return b""
         if b"\n" not in data:
             if child.size > self._max_line:
                 self._garbled(child, f"its answer is longer than {self._max_line} bytes")

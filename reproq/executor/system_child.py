@@ -124,6 +124,8 @@ def _answer(session: Session, order: dict[str, Any]) -> dict[str, Any]:
         return base | {"success": False, "error": f"the function was not committed: {first_line(exc)}"} | _detail(exc)
     if outcome["success"]:
         return base | {"success": True, "finished": True}
+    if "snooze_s" in outcome:
+        return base | {"success": False, "snooze_s": outcome["snooze_s"], "finished": True}
     return base | {"success": False, "error": outcome["error"], "finished": True}
 
 

@@ -12,7 +12,6 @@ the program as ever.
 from __future__ import annotations
 
 import array
-import ctypes
 import gc
 import os
 import select
@@ -22,15 +21,13 @@ import sys
 
 from reproq.executor import kernel
 from reproq.executor.child_wire import Wire
-from reproq.executor.launch import MARKER, TEMPLATE_FD
-from reproq.executor.title import memory_between
+from reproq.executor.launch import TEMPLATE_FD, wear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
 _FDS = 4  # stdin, stdout, stderr, and the pipe whose end of file says that the start went well
-_ENVIRONMENT = (47, 48)
 
 
 def unfit(wire: Wire) -> str | None:
@@ -42,7 +39,7 @@ def unfit(wire: Wire) -> str | None:
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in ours and _is_socket(name):
             return "an import opened a connection"
-    return None if _Marker().found else "its environment can't be found in its memory"
+    return None
 
 
 def _is_socket(name: str) -> bool:
@@ -55,7 +52,7 @@ def _is_socket(name: str) -> bool:
 def fork_on_request(wire: Wire, ready: bytes) -> bool:
     """True in each new child, which has said that it is ready; False in the template, when it is to end."""
     control = socket.socket(fileno=TEMPLATE_FD)
-    guard, marker = os.getppid(), _Marker()
+    guard = os.getppid()
     gc.collect()
     gc.freeze()  # else the first collection of each child would copy every page
     poll = select.poll()
@@ -66,23 +63,24 @@ def fork_on_request(wire: Wire, ready: bytes) -> bool:
             if not wire.goes_on():
                 return False
             continue
-        key, fds = _order(control)
+        key, tag, fds = _order(control)
         if len(fds) == _FDS and _forked():
-            _become(wire, control, guard, marker, key, fds)
+            _become(wire, control, guard, key, tag, fds)
             wire.send(ready)
             return True
         for fd in fds:
             os.close(fd)
 
 
-def _order(control: socket.socket) -> tuple[str, list[int]]:
+def _order(control: socket.socket) -> tuple[str, int, list[int]]:
     data, ancillary, _, _ = control.recvmsg(4096, socket.CMSG_SPACE(_FDS * 4), socket.MSG_CMSG_CLOEXEC)
     if not data:  # the guard is gone, and the signal that ends us is on its way
         sys.exit(0)
     fds = array.array("i")
     for _, _, rights in ancillary:
         fds.frombytes(rights[: len(rights) - len(rights) % fds.itemsize])
-    return data.decode(), fds.tolist()
+    key, _, tag = data.decode().rpartition(" ")
+    return key, int(tag), fds.tolist()
 
 
 def _forked() -> bool:
@@ -114,14 +112,14 @@ def _forked_again() -> bool:
     return True
 
 
-def _become(wire: Wire, control: socket.socket, guard: int, marker: _Marker, key: str, fds: list[int]) -> None:
+def _become(wire: Wire, control: socket.socket, guard: int, key: str, tag: int, fds: list[int]) -> None:
+    wear(tag)
     os.setsid()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
         os._exit(127)
     control.send(f"{key} {os.getpid()}".encode())  # before anything else: from now on the guard knows us
     control.close()
-    marker.write(f"{guard}:{key}")
     *streams, told = fds
     wire.adopt(*streams)
     os.close(told)
@@ -138,21 +136,3 @@ def leave() -> NoReturn:
         except (AttributeError, OSError, ValueError):
             pass
     os._exit(0)
-
-
-class _Marker:
-    """By which the guard knows whose process is whose; also in the memory that /proc shows as the environment."""
-
-    def __init__(self) -> None:
-        memory = memory_between(*_ENVIRONMENT)
-        entry = MARKER.encode() + b"="
-        text = b"" if memory is None else b"\0" + memory.raw + b"\0"
-        start = text.find(b"\0" + entry) + len(entry)
-        self.found = start >= len(entry)
-        if self.found:
-            self._size = text.index(b"\0", start + 1) - start - 1
-            self._value = (ctypes.c_char * self._size).from_buffer(memory, start)
-
-    def write(self, value: str) -> None:
-        os.environ[MARKER] = value
-        self._value.raw = value.encode()[: self._size].ljust(self._size, b"\0")

@@ -57,7 +57,7 @@ def read_envelope(line: bytes, task_id: int, claim_no: int) -> Outcome:
 def _failure(envelope: dict[str, Any], error: object, invalid: object) -> Outcome:
     snooze = _delay(envelope, "snooze_s")
     if snooze is not None:
-        return {"snooze_s": snooze}
+        return {"snooze_s": snooze, "finished": envelope.get("finished") is True}
     if bool(error) == bool(invalid):
         raise BadEnvelope("it says failure and names " + ("two reasons" if error else "no reason"))
     if not isinstance(error or invalid, str):
@@ -118,7 +118,7 @@ def _checked(text: str) -> str:
     _, _, exponent = text.lower().partition("e")
     if exponent and abs(int(exponent)) > _MAX_EXPONENT:
         raise ValueError("a number with an exponent beyond 308")
-    if len(text) > MAX_DIGITS + 1 and sum(map(str.isdigit, text)) > MAX_DIGITS:
+    if len(text) > MAX_DIGITS and sum(map(str.isdigit, text)) > MAX_DIGITS:
         raise ValueError(f"a number of more than {MAX_DIGITS} digits")
     return text
 

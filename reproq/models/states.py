@@ -46,7 +46,7 @@ class Happening(enum.StrEnum):
 FINAL = frozenset({Status.SUCCESSFUL, Status.FAILED, Status.CANCELLED})
 WAITING = frozenset({Status.PENDING, Status.RETRYING})
 
-# What isn't listed changes nothing: the function answers `lost`, `already`, `too_late`, `not_ended`.
+# What isn't listed changes nothing: the function answers `lost`, `already`, `too_late`, `not_ended`, `succeeded`.
 # A give-back or a snooze of a first attempt leads to PENDING, of a later one to RETRYING: the table shows the first.
 TRANSITIONS: dict[tuple[State, Happening], State] = {
     (State.PENDING, Happening.CLAIM): State.RUNNING,

@@ -60,7 +60,7 @@ def soft_delete(task_id: int, reason: str | None = None) -> Call:
 
 
 def replay(task_id: int, attempts: int | None = None) -> Call:
-    """Answers replayed, not_ended or unknown."""
+    """Answers replayed, not_ended, succeeded or unknown."""
     more = None if attempts is None else number(attempts)
     return Call(b"select queues.replay($1, $2)", (number(task_id), more), _word)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import time
 import uuid
@@ -17,7 +16,7 @@ from typing import Any
 import orjson
 from setproctitle import setproctitle
 
-from reproq import __version__
+from reproq import __version__, signals
 from reproq.config import Settings
 from reproq.db.errors import first_line
 from reproq.executor import kernel
@@ -82,7 +81,7 @@ class Runner:
         bind(worker_id=self.name)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # tasks run with our uid: none may read our environment or memory
         stop = self.drain.asked
-        self.loop.wake_on({signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGQUIT: stop})
+        self.loop.wake_on(dict.fromkeys(signals.stopping(), stop))
         self.keeper.start()
         self.claim_desk.open()
         self.finish_desk.open()

@@ -182,3 +182,32 @@ def test_no_address_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("DATABASE_URL", raising=False)
     with pytest.raises(ClientError, match="REPROQ_DATABASE_URL"):
         Client()
+
+
+class Login(pydantic.BaseModel):
+    user: str
+    password: pydantic.SecretStr
+
+
+class Shown(Login):
+    @pydantic.field_serializer("password")
+    def _as_it_is(self, password: pydantic.SecretStr) -> str:
+        return password.get_secret_value()
+
+
+def test_a_secret_is_refused_rather_than_stored_as_asterisks(refused: Client) -> None:
+    for payload in (Login(user="ann", password=pydantic.SecretStr("canary")), {"users": ["**********"]}):
+        if isinstance(payload, dict):
+            assert json.loads(encode(payload)) == payload
+            continue
+        with pytest.raises(EnqueueRefused, match="asterisks") as caught:
+            refused.enqueue(TYPE, payload)
+        assert "canary" not in str(caught.value)
+    assert json.loads(encode(Shown(user="ann", password=pydantic.SecretStr("x"))))["password"] == "x"
+
+
+def test_a_model_is_stored_under_the_names_by_which_it_can_be_read_again() -> None:
+    class Aliased(pydantic.BaseModel):
+        number: int = pydantic.Field(alias="invoice-number")
+
+    assert Aliased.model_validate_json(encode(Aliased(**{"invoice-number": 7}))).number == 7

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reproq.models.envelope import BadEnvelope, read_envelope
 from tests.executor.driver import ChildDriver, wait_for
 
 App = Callable[..., ChildDriver]
@@ -416,3 +417,19 @@ def test_the_child_waits_without_using_the_processor(app: App) -> None:
     until = time.monotonic() + 0.3
     wait_for(lambda: time.monotonic() > until, "0.3 s to pass")
     assert int(stat.read_text().split()[0]) - before < 1_000_000
+
+
+@pytest.mark.parametrize("number", ["10**999", "-(10**999)", "10**1000 - 1"])
+def test_a_thousand_digits_are_stored(app: App, number: str) -> None:
+    child = app(f"@task('long')\ndef long(payload): return {number}\n")
+    child.order("long")
+    assert read_envelope(child.out.line(), 1, 1)["success"]
+
+
+@pytest.mark.parametrize("number", ["10**1000", "-(10**1000)"])
+def test_one_digit_more_is_refused_by_the_child_and_on_the_wire(app: App, number: str) -> None:
+    child = app(f"import sys\nsys.set_int_max_str_digits(0)\n@task('long')\ndef long(payload): return {number}\n")
+    assert "more than 1000 digits" in child.run("long")["error"]
+    line = b'{"v":1,"id":1,"claim_no":1,"success":true,"payload":1' + b"0" * 1000 + b"}"
+    with pytest.raises(BadEnvelope, match="digits"):
+        read_envelope(line, 1, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 
@@ -115,3 +116,21 @@ def test_annotations_that_are_text_are_understood(app: App) -> None:
     )
     assert child.run("later", {"n": 3})["payload"] == 3
     assert child.run("unknown", {"n": 3})["payload"] == {"n": 3}
+
+
+def test_a_strict_model_takes_what_json_has_instead_of_dates_and_enums(app: App) -> None:
+    child = app(
+        "if True:\n    import datetime, decimal, enum, uuid\n    from typing import Annotated, Optional\n"
+        "    from pydantic import BaseModel, ConfigDict, Field\n"
+        "class Colour(enum.Enum):\n    RED = 'red'\n"
+        "class Strict(BaseModel):\n    model_config = ConfigDict(strict=True)\n    when: datetime.datetime\n"
+        "    id: uuid.UUID\n    colour: Colour\n    number: int = Field(alias='invoice-number')\n"
+        "@task('plain')\ndef plain(payload: Strict): return [type(payload).__name__, payload.colour.value]\n"
+        "@task('optional')\ndef optional(payload: Optional[Strict]): return type(payload).__name__\n"
+        "@task('bar')\ndef bar(payload: 'Strict | None'): return type(payload).__name__\n"
+        "@task('annotated')\ndef annotated(payload: Annotated[Strict, 'x']): return type(payload).__name__\n"
+    )
+    payload = {"when": "2031-01-02T03:04:05Z", "id": str(UUID(int=7)), "colour": "red", "invoice-number": 1}
+    assert child.run("plain", payload)["payload"] == ["Strict", "red"]
+    assert [child.run(name, payload)["payload"] for name in ("optional", "bar", "annotated")] == ["Strict"] * 3
+    assert "when" in child.run("plain", {**payload, "when": 5.5})["validation_failure_message"]

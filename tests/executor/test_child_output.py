@@ -154,3 +154,15 @@ def test_a_task_that_closes_the_protocol_ends_its_own_child_with_a_reason(app: A
     assert child.process.wait(10) == 1
     assert child.out.rest() == b""
     assert b"Bad file descriptor" in child.log.rest()
+
+
+@pytest.mark.parametrize("flush", ["None", "lambda self: 1 / 0", "lambda self: {}['x']"])
+def test_a_task_that_replaces_its_output_by_something_odd_still_answers(app: App, flush: str) -> None:
+    child = app(
+        f"import sys\nclass Odd:\n    write = lambda self, text: 0\n    flush = {flush}\n"
+        "@task('odd')\ndef odd(payload):\n    sys.stdout = Odd()\n    return 1\n"
+        "@task('talks')\ndef talks(payload):\n    print('heard')\n"
+    )
+    assert child.run("odd")["payload"] == 1
+    assert child.run("talks")["success"]
+    assert b"heard" in child.log.now()

@@ -69,10 +69,10 @@ def test_a_number_that_belongs_to_a_stranger_is_not_killed(tree: subprocess.Pope
         assert stranger.wait(10) == -9
 
 
-def test_a_dead_process_has_no_parent_and_no_marker(tree: subprocess.Popen[bytes]) -> None:
+def test_a_dead_process_has_no_parent_and_no_tag(tree: subprocess.Popen[bytes]) -> None:
     with subprocess.Popen(["true"]) as gone:
         wait_for(lambda: not alive(gone.pid), "it to be a zombie")
         assert containment.parent_of(gone.pid) is None
-        assert containment.marker_of(gone.pid, "PATH") is None
+        assert containment.tag_of(gone.pid) is None
     assert containment.parent_of(gone.pid) is None
     assert containment.descendants_of(gone.pid, time.monotonic() + 1) == []

@@ -96,7 +96,7 @@ def test_kill_ends_every_descendant_whatever_it_did_before_the_exit_is_told(guar
 
 
 def test_kill_spares_the_descendants_of_other_children(guard: GuardDriver) -> None:
-    kept = family(guard, "kept")[:3]  # the fourth has no environment: whose it is can't be told
+    kept = family(guard, "kept")
     family(guard, "killed")
     guard.guard.kill("killed", signal.SIGKILL)
     guard.wait("exited", "killed")
@@ -128,13 +128,14 @@ def test_a_leftover_that_holds_every_pipe_doesnt_delay_the_exit(guard: GuardDriv
     assert guard.wait("exited", "a", seconds=5)["exit_code"] == 3
 
 
-def test_sweep_kills_the_descendants_and_spares_the_child(guard: GuardDriver) -> None:
+def test_sweep_kills_the_descendants_and_spares_the_child_and_all_others(guard: GuardDriver) -> None:
+    others = family(guard, "b")
     pids = family(guard, "a")
     child = guard.wait("started", "a")["pid"]
     guard.guard.sweep("a")
     assert guard.wait("swept", "a")["killed"] == 4
     assert [alive(pid) for pid in pids] == [False] * 4
-    assert alive(child)
+    assert all(map(alive, [child, *others]))
 
 
 def test_sweep_without_anything_to_sweep_answers_at_once(guard: GuardDriver) -> None:

@@ -89,7 +89,9 @@ BAD: list[Any] = [
     {"success": True, "error": "x"}, {"success": True, "validation_failure_message": "x"},
     {"success": False, "error": "x", "validation_failure_message": "y"}, {"success": False, "error": ""},
     {"success": False, "error": "x", "retry_in_s": "soon"}, {"success": False, "error": "x", "retry_in_s": -1},
-    {"success": False, "error": "x", "final": "yes"},
+    {"success": False, "error": "x", "final": "yes"}, {"success": False, "snooze_s": -1},
+    {"success": False, "snooze_s": "soon"}, {"success": False, "snooze_s": 1e12},
+    {"success": True, "error": "", "snooze_s": None, "final": 1},
 ]  # fmt: skip
 
 
@@ -181,3 +183,12 @@ def test_a_function_can_not_make_its_commit_less_durable(q: Queue, worker: Conne
     with worker.transaction():
         run(q, held, worker)
         assert q.value("show synchronous_commit", by=worker) == "on"
+
+
+def test_a_function_that_snoozes_keeps_its_writes_and_no_attempt(q: Queue, worker: Connection) -> None:
+    held = shop.claim_function(q, "shop.answer", note="kept", answer={"success": False, "snooze_s": 60})
+    run(q, held, worker)
+    task = q.task(held.id)
+    assert (task["status"], task["attempt_count"], task["leased_until"]) == ("PENDING", 0, None)
+    assert q.value("select run_after > now() + interval '50 s' from queues.task_runs")
+    assert len(shop.notes(q)) == 1

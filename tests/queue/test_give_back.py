@@ -176,7 +176,12 @@ def test_only_what_has_ended_can_be_replayed(q: Queue) -> None:
     running, stopping, done, waiting = q.claimed("a"), q.claimed("b"), q.claimed("c"), q.enqueue("d")
     q.cancel(stopping.id)
     q.succeed(done)
-    assert [q.replay(task_id) for task_id in (running.id, stopping.id, done.id, waiting)] == ["not_ended"] * 4
+    assert [q.replay(task_id) for task_id in (running.id, stopping.id, done.id, waiting)] == [
+        "not_ended",
+        "not_ended",
+        "succeeded",
+        "not_ended",
+    ]
     assert q.replay(10**12) == "unknown"
 
 

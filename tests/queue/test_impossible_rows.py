@@ -62,7 +62,8 @@ MORE = [
 def test_every_check_has_a_row_here(q: Queue) -> None:
     names = q.rows(
         "select distinct conname::text as name from pg_constraint where contype = 'c'"
-        " and conname not in ('task_type_check', 'queue_name_check') and connamespace::regnamespace::text in ('queues', 'internal') order by 1"
+        " and conname not in ('task_type_check', 'queue_name_check')"
+        " and connamespace::regnamespace::text in ('queues', 'internal') order by 1"
     )
     assert {row["name"] for row in names} == REFUSED.keys() | FOR_INSERT.keys() | {"schema_version_only_row_check"} & {
         row["name"] for row in names

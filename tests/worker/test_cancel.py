@@ -131,3 +131,18 @@ def test_cancels_around_the_end_of_tasks_leave_each_in_one_final_state_and_the_c
         expected = "SUCCESSFUL" if answer == "too_late" else "CANCELLED"
         assert house.row(task_id)["status"] == expected, answer
     assert not worker.events("task_retried")
+
+
+def test_a_thread_that_outlives_its_task_and_asks_on_takes_no_other_task_away(house: House) -> None:
+    house.app(
+        "import threading\n"
+        "@task('watches')\ndef watches(payload, ctx: Context):\n"
+        "    def ask():\n        while not ctx.cancelled(): pass\n"
+        "    for _ in range(2): threading.Thread(target=ask, daemon=True).start()\n"
+        "@task('quick')\ndef quick(payload): return os.getpid()\n"
+    )
+    house.worker().ready()
+    house.final(house.enqueue("watches"))
+    for _ in range(4):
+        rows = house.finals(house.enqueue_many("quick", [{}] * 60, max_attempts=1))
+        assert {row["status"] for row in rows} == {"SUCCESSFUL"}

@@ -270,3 +270,18 @@ def test_payloads_and_results_that_wait_in_a_worker_are_bounded_by_a_setting(hou
 def highest_memory(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
+
+
+def test_a_child_that_cant_start_beside_one_that_works_is_told_once_and_tried_ever_more_rarely(house: House) -> None:
+    house.app(
+        "try:\n    os.close(os.open(HERE + '/first', os.O_CREAT | os.O_EXCL))\n"
+        "except FileExistsError:\n    open(HERE + '/tries', 'a').write('x'); raise RuntimeError('only one of us')\n"
+        "@task('pid')\ndef pid(payload): return os.getpid()\n"
+    )
+    worker = house.worker("--processes", "2").ready()
+    worker.wait_event("child_boot_failed")
+    for _ in range(40):
+        house.final(house.enqueue("pid"))
+    wait_until(lambda: house.mark("tries").stat().st_size >= 4, "a fourth try")
+    assert house.mark("tries").stat().st_size <= 6
+    assert len(worker.events("child_boot_failed")) == 1

@@ -271,3 +271,34 @@ def test_the_example_in_another_language_works(house: House, language: str) -> N
     assert house.row(unknown)["status"] == "FAILED"
     assert house.row(unknown)["attempt_count"] == 1
     assert Path(folder / "README.md").exists()
+
+
+LITTERING = """#!{python}
+import json, os, sys, time
+os.write(1, b'{{"v":1}}\\n')
+for line in sys.stdin:
+    order = json.loads(line)
+    if order["do"] != "run":
+        break
+    good = {{"v": 1, "id": order["id"], "claim_no": order["claim_no"], "success": True, "payload": os.getpid()}}
+    good = json.dumps(good)
+    late = order["payload"].get("late")
+    half = order["payload"].get("half", "")
+    os.write(1, (good + "\\n" + ("" if late else half)).encode())
+    if late:
+        time.sleep(0.05)
+        os.write(1, half.encode())
+"""
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "later"])
+def test_half_a_line_behind_an_answer_costs_its_child_and_no_other_task(house: House, late: bool) -> None:
+    path = house.folder / "litterer"
+    path.write_text(LITTERING.format(python=sys.executable))
+    path.chmod(0o755)
+    worker = house.worker("--config", house.config(f'[[command]]\nprefix = "sh."\ncommand = ["{path}"]\n')).ready()
+    first = house.final(house.enqueue("sh.x", {"half": "x", "late": late}, max_attempts=1))
+    worker.wait_event("bad_envelope")
+    after = house.finals(house.enqueue_many("sh.x", [{}] * 5, max_attempts=1))
+    assert {row["status"] for row in [first, *after]} == {"SUCCESSFUL"}
+    assert first["result_json"] not in {row["result_json"] for row in after}

@@ -178,3 +178,17 @@ def test_a_signal_at_any_moment_of_a_busy_time_loses_and_doubles_nothing(house: 
     ran = house.mark("ran").read_text().split()
     assert sorted(map(int, ran)) == list(range(1500))
     assert {row[0] for row in house.sql("select distinct attempt_count from queues.task_runs")} == {1}
+
+
+def test_a_closing_terminal_stops_it_as_term_does_but_not_under_nohup(house: House) -> None:
+    worker = house.worker().ready()
+    assert worker.stop(signal.SIGHUP) == 0
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the worker inherits that, as from nohup
+    try:
+        deaf = house.worker().ready()
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    deaf.send(signal.SIGHUP)
+    assert house.final(house.enqueue("quick"))["status"] == "SUCCESSFUL"
+    assert not deaf.events("drain_started")
+    assert deaf.stop() == 0

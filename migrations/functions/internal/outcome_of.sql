@@ -1,5 +1,5 @@
 -- A DBFunctionResult -> an outcome for queues.finish; keep = whether the function's writes stay.
--- success, and a validation failure, commit; error, NULL and anything malformed roll back. An error may say when to retry
+-- success, a validation failure and a snooze commit; error, NULL and anything malformed roll back. An error may say when to retry
 -- (retry_in_s), or that it is no use (final).
 create or replace function internal.outcome_of(envelope jsonb) returns jsonb
     language plpgsql stable
@@ -9,9 +9,12 @@ declare
     invalid text := nullif(envelope ->> 'validation_failure_message', '');
     ok boolean := case when jsonb_typeof(envelope -> 'success') = 'boolean' then (envelope ->> 'success')::boolean end;
     retry_in numeric := case when jsonb_typeof(envelope -> 'retry_in_s') = 'number' then (envelope ->> 'retry_in_s')::numeric end;
+    snooze numeric := case when jsonb_typeof(envelope -> 'snooze_s') = 'number' then (envelope ->> 'snooze_s')::numeric end;
     fault text := internal.payload_fault(envelope, 16777216, 65, 1000);
 begin
-    if ok is null or (ok and (error is not null or invalid is not null))
+    if ok = false and snooze between 0 and 366 * 86400 and fault is null then
+        return jsonb_build_object('success', false, 'keep', true, 'snooze_s', snooze);
+    elsif ok is null or (ok and (error is not null or invalid is not null))
        or (not ok and error is null and invalid is null) or (error is not null and invalid is not null) or fault is not null
        or (coalesce(envelope -> 'retry_in_s', 'null') <> 'null' and (retry_in is null or retry_in not between 0 and 366 * 86400))
        or coalesce(jsonb_typeof(envelope -> 'final'), 'null') not in ('boolean', 'null') then

@@ -16,6 +16,9 @@ begin
         raise exception using errcode = 'RQ004', message = format('task %s belongs to a supervised process', task.id),
             hint = 'Retry the process: reproq process retry.';
     end if;
+    if task.status = 'SUCCESSFUL' then
+        return 'succeeded';
+    end if;
     if task.leased_until is not null or task.status not in ('FAILED', 'CANCELLED') then
         return 'not_ended';
     end if;
