@@ -13,7 +13,7 @@ grant execute on function
     queues.claim, queues.start, queues.heartbeat, queues.finish, queues.give_back, queues.recall, queues.lie_down,
     queues.register_worker, queues.unregister_worker, queues.unserved, queues.nothing_left,
     queues.dequeue_next_available_task, queues.complete_task, queues.fail_task,
-    internal.run_function, internal.run_task, internal.outcome_of, internal.resolve_function, internal.payload_fault
+    internal.run_function, internal.run_task, internal.succeed, internal.outcome_of, internal.resolve_function, internal.payload_fault
     to worker_service_user;
 
 grant usage on schema queues to reproq_app;

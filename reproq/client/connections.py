@@ -84,11 +84,11 @@ class Connections:
     def _open(self) -> Connection:
         import psycopg
 
-        from reproq.db.connect import connect
+        from reproq.db.connect import connect, is_direct
 
         try:
             connection = connect(self._dsn, name=self._name)
-            if _is_direct(connection):
+            if is_direct(connection):
                 connection.prepare_threshold = _PREPARE_AFTER
             return connection
         except psycopg.Error as error:
@@ -100,12 +100,6 @@ class Connections:
                 self._idle.pop().close()
             except IndexError:
                 return
-
-
-def _is_direct(connection: Connection) -> bool:
-    """A pooler tells its clients a number of its own, and may send each statement to another server process: one that
-    knows nothing of what was prepared."""
-    return connection.execute("select pg_backend_pid()").fetchone() == (connection.info.backend_pid,)
 
 
 def _is_alive(connection: Connection) -> bool:

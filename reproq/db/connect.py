@@ -1,7 +1,8 @@
 """One way to open a connection.
 
 Nothing here may leave state behind in the session: behind a pooler in transaction mode the next statement may run in
-another one. So no `options`, no SET, no prepared statements; what a caller needs it sets with SET LOCAL.
+another one. So no `options`, no SET, and prepared statements only where there is no pooler (is_direct); what a caller
+needs it sets with SET LOCAL.
 """
 
 import math
@@ -28,6 +29,14 @@ def connect(dsn: str, *, name: str, timeout_s: float = 5) -> Connection:
     ours: dict[str, object] = {**_LIVENESS, "connect_timeout": max(1, math.ceil(timeout_s))}
     missing = {key: value for key, value in ours.items() if key not in given}
     return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, application_name=name, **missing)  # type: ignore[arg-type]
+
+
+def is_direct(connection: Connection) -> bool:
+    """Say whether a prepared statement will be found again.
+
+    A pooler tells its clients a number of its own, and may send each statement to another server process.
+    """
+    return connection.execute("select pg_backend_pid()").fetchone() == (connection.info.backend_pid,)
 
 
 def as_sql(text: str) -> LiteralString:

@@ -16,16 +16,18 @@ import uuid
 from typing import Any
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from reproq.db.connect import Connection, connect
+from reproq.db.connect import Connection, connect, is_direct
 from reproq.db.errors import Kind, classify, first_line
 from reproq.executor import kernel
 from reproq.executor.child_wire import Wire
 from reproq.executor.envelopes import to_json
 
-_RUN = "select internal.run_task(%s, %s, %s, %s::jsonb)::text"
-_CLEAN = ("close all", "reset all", "unlisten *", "select pg_advisory_unlock_all()", "discard temp")
+_RUN = b"select internal.run_task($1, $2, $3, $4)::text"
+_CLEAN = b"close all; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp"
+_UNKNOWN_STATEMENT = "26000"
 _PATIENCE_S = 5.0
 _TRIES = 3
 
@@ -46,41 +48,52 @@ def main() -> None:
 
 
 class Session:
-    """The connection, and another one when it is lost. It never ends the child: a task may be on its way to us."""
+    """The connection, and another one when it is lost. It never ends the child: a task may be on its way to us.
+
+    It speaks libpq without cursors: they would cost as much as the function's insert.
+    """
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self.name = f"reproq system child {uuid.uuid4()}"
-        self._connection = _connect(dsn, self.name)
+        self._open()
 
     def run(self, order: dict[str, Any]) -> dict[str, Any]:
         """Over a lost connection once more: if it was committed after all, the fence refuses the repetition."""
         for _ in range(_TRIES - 1):
             try:
-                return _run(self._connection, order)
+                return self._run(order)
             except psycopg.Error as exc:
-                if not self._connection.closed and classify(exc) is not Kind.LATE:
+                forgotten = exc.sqlstate == _UNKNOWN_STATEMENT  # a function said DEALLOCATE ALL
+                if not (self._connection.closed or classify(exc) is Kind.LATE or forgotten):
                     raise
-                self._reconnect()
-        return _run(self._connection, order)
+                self._reopen()
+        return self._run(order)
 
     def clean(self) -> None:
-        if not _cleaned(self._connection):
-            self._reconnect()
+        """What a function leaves in its session isn't for the next one. DISCARD ALL would throw the plans away, too."""
+        if self._pgconn.exec_(_CLEAN).status != pq.ExecStatus.COMMAND_OK:
+            self._reopen()
 
-    def _reconnect(self) -> None:
+    def _run(self, order: dict[str, Any]) -> dict[str, Any]:
+        fence = (order["worker_id"], str(order["id"]), str(order["claim_no"]), json.dumps(order["payload"]))
+        values = [value.encode() for value in fence]
+        result = self._pgconn.exec_prepared(b"run", values) if self._direct else self._pgconn.exec_params(_RUN, values)
+        if result.status == pq.ExecStatus.TUPLES_OK:
+            outcome: dict[str, Any] = json.loads(result.get_value(0, 0) or b"")
+            return outcome
+        if self._pgconn.status != pq.ConnStatus.OK:
+            raise psycopg.OperationalError(self._pgconn.error_message.decode(errors="replace"))
+        error = psycopg.errors.error_from_result(result, encoding="utf-8")
+        raise LeaseGone(first_line(error)) if error.sqlstate == "RQ007" else error
+
+    def _open(self) -> None:
+        self._connection, self._direct = _connect(self._dsn, self.name)
+        self._pgconn = self._connection.pgconn
+
+    def _reopen(self) -> None:
         self._connection.close()
-        self._connection = _connect(self._dsn, self.name)
-
-
-def _cleaned(connection: Connection) -> bool:
-    """What a function leaves in its session is not for the next one. DISCARD ALL would throw the plans away, too."""
-    try:
-        for statement in _CLEAN:
-            connection.execute(statement)
-    except psycopg.Error:
-        return False
-    return True
+        self._open()
 
 
 def _read_settings(source: int) -> dict[str, Any]:
@@ -94,18 +107,25 @@ def _read_settings(source: int) -> dict[str, Any]:
     return settings
 
 
-def _connect(dsn: str, name: str) -> Connection:
-    """Waits as long as it takes: a database that is away is no reason to call the children broken."""
-    pause = 0.1
+def _connect(dsn: str, name: str) -> tuple[Connection, bool]:
+    """The connection, and whether the statement is prepared there. Waits as long as it takes: a database that is away
+    is no reason to call the children broken."""
+    pause, checked = 0.1, _checked_dsn(dsn)
     while True:
         try:
-            return connect(_checked_dsn(dsn), name=name)
+            connection = connect(checked, name=name)
+            return connection, is_direct(connection) and _prepared(connection)
         except psycopg.Error as exc:
             if "unsupported startup parameter" in str(exc):
-                return connect(dsn, name=name)
+                checked = dsn
+                continue
             sys.stderr.write(f"waiting for the database: {first_line(exc)}\n")
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(_PATIENCE_S, pause * 2)
+
+
+def _prepared(connection: Connection) -> bool:
+    return connection.pgconn.prepare(b"run", _RUN).status == pq.ExecStatus.COMMAND_OK
 
 
 def _checked_dsn(dsn: str) -> str:
@@ -127,19 +147,6 @@ def _answer(session: Session, order: dict[str, Any]) -> dict[str, Any]:
     if "snooze_s" in outcome:
         return base | {"success": False, "snooze_s": outcome["snooze_s"], "finished": True}
     return base | {"success": False, "error": outcome["error"], "finished": True}
-
-
-def _run(connection: Connection, order: dict[str, Any]) -> dict[str, Any]:
-    parameters = (order["worker_id"], order["id"], order["claim_no"], json.dumps(order["payload"]))
-    try:
-        row = connection.execute(_RUN, parameters).fetchone()
-    except psycopg.Error as exc:
-        if exc.sqlstate == "RQ007":
-            raise LeaseGone(first_line(exc)) from None
-        raise
-    assert row is not None
-    outcome: dict[str, Any] = json.loads(str(row[0]))
-    return outcome
 
 
 def _detail(exc: psycopg.Error) -> dict[str, Any]:

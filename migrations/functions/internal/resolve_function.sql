@@ -7,10 +7,13 @@ declare
     parts text[];
 begin
     if function_name is null or length(function_name) > 127
-       or function_name !~ '^[A-Za-z_][A-Za-z0-9_]{0,62}\.[A-Za-z_][A-Za-z0-9_]{0,62}$' then
+       or function_name !~ '^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$' then
         return null;
     end if;
     parts := string_to_array(function_name, '.');
+    if greatest(length(parts[1]), length(parts[2])) > 63 then  -- PostgreSQL would cut it off, and find another one
+        return null;
+    end if;
     return (
         select p.oid
         from pg_catalog.pg_proc p

@@ -30,9 +30,14 @@ begin
                 'error_detail', jsonb_build_object('sqlstate', sql_state, 'context', left(context, 2000)));
         end if;
     end;
-    select f.answer into answer
-    from queues.finish(run_task.worker_id, jsonb_build_array(outcome || jsonb_build_object(
-        'id', run_task.id, 'claim_no', run_task.claim_no, 'ran_s', extract(epoch from clock_timestamp() - began)))) f;
+    if outcome -> 'success' = 'true' then
+        answer := internal.succeed(worker_id, id, claim_no, outcome -> 'payload',
+                                   extract(epoch from clock_timestamp() - began)::double precision);
+    else
+        select f.answer into answer
+        from queues.finish(run_task.worker_id, jsonb_build_array(outcome || jsonb_build_object(
+            'id', run_task.id, 'claim_no', run_task.claim_no, 'ran_s', extract(epoch from clock_timestamp() - began)))) f;
+    end if;
     if answer is distinct from 'done' then
         raise exception using errcode = 'RQ007', message = format('the lease of task %s was %s; nothing of it was kept', id, answer);
     end if;

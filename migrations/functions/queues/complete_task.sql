@@ -9,6 +9,5 @@ begin
         raise exception using errcode = 'RQ002', message = 'result ' || fault,
             hint = 'Store large data elsewhere and return a reference; long numbers travel as strings. The task is still yours.';
     end if;
-    return coalesce((select f.answer from queues.finish(complete_task.worker_id, jsonb_build_array(jsonb_build_object(
-        'id', complete_task.id, 'claim_no', complete_task.claim_no, 'success', true, 'payload', complete_task.result))) f), 'lost');
+    return internal.succeed(complete_task.worker_id, complete_task.id, complete_task.claim_no, complete_task.result, null);
 end $$;
