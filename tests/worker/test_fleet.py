@@ -24,7 +24,7 @@ def app(house: House) -> None:
 
 
 def test_ten_workers_at_once_run_every_task_exactly_once(house: House) -> None:
-    workers = [house.worker("--until-empty", "--poll-interval", "0.2s") for _ in range(10)]
+    workers = [house.worker("--poll-interval", "0.2s") for _ in range(10)]
     for worker in workers:
         worker.ready()
     count = 1200
@@ -33,7 +33,7 @@ def test_ten_workers_at_once_run_every_task_exactly_once(house: House) -> None:
     wait_until(lambda: house.sql(rows) == [("SUCCESSFUL", 1, 1)], lambda: house.sql(rows), every_s=0.1)
     assert sorted(map(int, house.mark("ran").read_text().split())) == list(range(count))
     assert len(ids) == count
-    assert [worker.status() for worker in workers] == [0] * 10
+    assert [worker.stop() for worker in workers] == [0] * 10
     assert house.one("select count(*) from queues.workers") == 0
 
 

@@ -12,12 +12,17 @@ NOOP_GUESS = 25_000.0
 NOOP_FLAGS = ("--processes", "2")
 
 
-def run(lab: Lab, key: str, task_type: str, guess: float, seconds: float, flags: tuple[str, ...]) -> Run:
-    """Fill by what the last run did, let a worker empty it, and refuse a run in which a task went wrong."""
+def run(
+    lab: Lab, key: str, task_type: str, guess: float, seconds: float, flags: tuple[str, ...], start_s: float = 0
+) -> Run:
+    """Fill by what the last run did, let a worker empty it, and refuse a run in which a task went wrong.
+
+    `start_s`: the tasks fall due so much later, when all of many children have been started.
+    """
     with lab.database("ours") as database:
-        last = database.enqueue(lab.size(key, guess, seconds), task_type)
+        last = database.enqueue(lab.size(key, guess, seconds), task_type, delay_s=start_s)
         database.settle()
-        done = drain(lab, database, Plan(last, lab.seconds(seconds) * 3 + 2, flags))
+        done = drain(lab, database, Plan(last, lab.seconds(seconds) * 3 + 2 + start_s, flags))
     if done.details["odd"]:
         raise LeftOut(f"{done.details['odd']} of {done.done} tasks failed or ran more than once")
     lab.rates[key] = done.rate
@@ -34,7 +39,7 @@ def noop(lab: Lab) -> Values:
 
 
 def cpu(lab: Lab) -> Values:
-    done = run(lab, "ours.cpu5", "bench.cpu", cores() / 0.005, 4, NOOP_FLAGS)
+    done = run(lab, "ours.cpu5", "bench.cpu", cores() / 0.005, 4, NOOP_FLAGS, start_s=1)
     return {"ours.cpu5": done.rate, "detail": done.details}
 
 
@@ -42,7 +47,8 @@ def sleeps(children: int) -> Step:
     key = f"ours.sleep.{children}"
 
     def measure(lab: Lab) -> Values:
-        done = run(lab, key, "bench.sleep", children / 0.02, 4, ("--processes", str(children)))
+        start_s = 1 + children * 0.03
+        done = run(lab, key, "bench.sleep", children / 0.02, 4, ("--processes", str(children)), start_s)
         return {key: done.rate, "detail": done.details}
 
     bound = at_least({8: 0.97, 32: 0.95, 64: 0.9}[children])
