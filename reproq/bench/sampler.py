@@ -57,7 +57,7 @@ class Sampler:
         self.samples.append(
             Sample(
                 time.time(),
-                {name: procfs.total_cpu_s(pids) for name, pids in parts.items()},
+                _cpu(parts),
                 {name: sum(map(procfs.rss_mb, pids)) for name, pids in parts.items()},
                 {name: len(pids) for name, pids in parts.items()},
                 procfs.machine_busy_s(),
@@ -80,6 +80,16 @@ class Sampler:
         peaks = {name: max(sample.rss.get(name, 0.0) for sample in self.samples) for name in names}
         each = {f"each_{name}": _largest_each(name, self.samples) for name in names}
         return {**peaks, **each}
+
+
+def _cpu(parts: Parts) -> dict[str, float]:
+    """What the guard has buried were children."""
+    used = {name: procfs.total_cpu_s(pids) for name, pids in parts.items()}
+    if "guard" in used and "child" in used:
+        buried = sum(map(procfs.buried_cpu_s, parts["guard"]))
+        used["guard"] -= buried
+        used["child"] += buried
+    return used
 
 
 def _largest_each(name: str, samples: Iterable[Sample]) -> float:

@@ -21,6 +21,7 @@ from reproq.queue import lease as sql
 from reproq.runner.desk import Desk, Errand
 
 _GATHER_S = 0.005
+_FEW, _GATHER_FEW_S = 20, 0.015  # a statement of two outcomes costs nearly what one of twenty does
 _MOST = 500
 _MOST_BYTES = 16 << 20  # a statement of a gigabyte would be refused for ever
 
@@ -53,7 +54,7 @@ class Finishes:
         """Sends what is due; answers when to be asked again. `hurry`: nothing else is coming, don't gather."""
         if not self._gathered or self._under_way:
             return None
-        due = self._since + _GATHER_S
+        due = self._since + (_GATHER_S if len(self._gathered) >= _FEW else _GATHER_FEW_S)
         if hurry or now >= due or len(self._gathered) >= _MOST:
             most = _MOST if self.weight <= _MOST_BYTES else self._fitting()
             batch, self._gathered = self._gathered[:most], self._gathered[most:]

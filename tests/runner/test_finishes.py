@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from reproq.models.execution import Execution
 from reproq.runner.desk import Desk
@@ -55,3 +58,20 @@ def test_a_thousand_small_ones_go_out_five_hundred_at_a_time() -> None:
     assert finishes.pending == 1000
     sent.answer([(number, 1) for number in range(1, 501)])
     assert finishes.pending == 500
+
+
+def test_few_outcomes_are_gathered_longer_than_many_and_the_last_ones_not_at_all() -> None:
+    sent = Sent()
+    finishes = Finishes(cast(Desk, sent), "w", lambda *_: None)
+    finishes.add(execution(1, 10), {"id": 1, "claim_no": 1, "success": True, "payload": None})
+    now = time.monotonic()
+    few = finishes.turn(now, hurry=False)
+    for number in range(2, 21):
+        finishes.add(execution(number, 10), {"id": number, "claim_no": 1, "success": True, "payload": None})
+    many = finishes.turn(now, hurry=False)
+    assert few is not None
+    assert many is not None
+    assert few - many == pytest.approx(0.010)
+    assert sent.errands == []
+    assert finishes.turn(now, hurry=True) is None
+    assert len(sent.errands) == 1
