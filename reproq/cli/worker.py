@@ -22,7 +22,7 @@ from reproq.log import Event
 
 
 class _Stopped(BaseException):
-    """SIGTERM or Ctrl-C before the runner took the signals over: nothing was claimed yet."""
+    """Asked to stop before the runner took the signals over: nothing was claimed yet."""
 
 
 @click.command("worker")
