@@ -36,7 +36,9 @@ class ChannelTasks:
     def answer(self, order: Mapping[str, Any]) -> Answer:
         try:
             begun = self._session.ask("begin_channel", *_fence(order), _payload(order), self._about, once=True)
-        except psycopg.OperationalError as exc:  # whether the mark was committed is unknown; the provider was not called
+        except (
+            psycopg.OperationalError
+        ) as exc:  # whether the mark was committed is unknown; the provider was not called
             return self._failed(order, SendFailed("provider_unavailable", f"database: {first_line(exc)}"))
         if begun["state"] == "lost":
             return {"success": False, "error": "the lease was lost before the provider was called"}
@@ -55,7 +57,10 @@ class ChannelTasks:
         except AnswerLost as lost:
             return self._failed(order, SendFailed("unknown", str(lost)))
         if self._session.ask("channel_result", *_fence(order), json.dumps(result)) == "lost":
-            return {"success": False, "error": "the lease was lost while the provider was called; its answer was dropped"}
+            return {
+                "success": False,
+                "error": "the lease was lost while the provider was called; its answer was dropped",
+            }
         return self._succeeded(order, result)
 
     def _deliver(self, order: Mapping[str, Any], message: Any, begun_before: float | None) -> dict[str, Any]:
@@ -100,9 +105,7 @@ class ChannelTasks:
             "permanent": failure.permanent,
             "retry_after_s": failure.retry_after_s,
         }
-        self._session.ask(
-            "channel_failed", *_fence(order), _payload(order), self._about, json.dumps(error), summary
-        )
+        self._session.ask("channel_failed", *_fence(order), _payload(order), self._about, json.dumps(error), summary)
         if failure.kind == "validation":
             return {"success": False, "validation_failure_message": summary}
         final = failure.permanent or (failure.kind == "unknown" and self._provider.resolves_by == "park")
