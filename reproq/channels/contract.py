@@ -13,6 +13,7 @@ REFUSED: Final = "provider_refused"
 UNAVAILABLE: Final = "provider_unavailable"
 
 _LONGEST = 500
+_SHORTEST_SECRET = 4  # a shorter one would blank out ordinary words
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
@@ -67,7 +68,8 @@ def unavailable(message: str, retry_after_s: float | None = None) -> SendFailed:
 def one_line(said: object, secrets: Iterable[str] = ()) -> str:
     """Words of a server or a library, as an error may hold them: they may quote what we sent, keys included."""
     text = str(said)
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, "***")
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
     text = _BLANKS.sub(" ", text).strip()
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

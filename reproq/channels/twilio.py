@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -46,7 +47,7 @@ class Twilio(Provider):
     def find(self, message: Mapping[str, Any], since: float, timeout_s: float) -> dict[str, Any] | None:
         sms = read_sms(message, self._sender)
         try:
-            found = [entry for entry in self._listed(sms, since, timeout_s) if _is(entry, sms)]
+            found = [entry for entry in self._listed(sms, since, time.monotonic() + timeout_s) if _is(entry, sms)]
         except AnswerLost as lost:  # nothing is lost by asking again
             raise unavailable(lost.message) from None
         # Of several the oldest: it is next to the moment at which the send began.
@@ -55,12 +56,12 @@ class Twilio(Provider):
     def close(self) -> None:
         self._endpoint.close()
 
-    def _listed(self, sms: Sms, since: float, timeout_s: float) -> Iterator[dict[str, Any]]:
+    def _listed(self, sms: Sms, since: float, ends: float) -> Iterator[dict[str, Any]]:
         """Newest first. Not filtered by date_sent: a message that still waits to be sent may have none."""
         by_sender = {} if _SERVICE.fullmatch(sms.sender) else {"From": sms.sender}
         path = f"{self._path}?{urlencode({'To': sms.to, **by_sender, 'PageSize': _PAGE})}"
         for _ in range(_PAGES):
-            answer = self._endpoint.get(path, timeout_s)
+            answer = self._endpoint.get(path, ends - time.monotonic())
             if answer.status != 200 or not isinstance(entries := answer.json().get("messages"), list):
                 raise unavailable(self._endpoint.said(f"answered {answer.status} to a look for a message"))
             for entry in (entry for entry in entries if isinstance(entry, dict)):
