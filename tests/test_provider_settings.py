@@ -86,6 +86,11 @@ def test_every_value_may_come_from_a_file_of_its_own(tmp_path: Path) -> None:
     assert secrets(environ, got) >= {"canary-key", "canary-token"}
 
 
+@pytest.mark.parametrize("sender", ["a@b.org", "Shop <a@b.org>", '"Shop, Inc" <a@b.org>', "Käse <a@b.org>"])
+def test_a_sender_may_have_a_name(sender: str) -> None:
+    assert settings(RESEND | {"REPROQ_EMAIL_FROM": sender}).providers.email_from == sender
+
+
 def test_the_own_name_of_the_sms_sender_wins() -> None:
     assert settings(TWILIO | {"TWILIO_FROM": "1111", "REPROQ_SMS_FROM": "2222"}).providers.sms_from == "2222"
 
@@ -105,6 +110,8 @@ def test_the_own_name_of_the_sms_sender_wins() -> None:
         (RESEND | {"RESEND_API_URL": "https://canary@host"}, "RESEND_API_URL: not the address of an API"),
         (RESEND | {"RESEND_API_URL": "ftp://host"}, "RESEND_API_URL: not the address of an API"),
         (RESEND | {"REPROQ_EMAIL_FROM": "Shop"}, "REPROQ_EMAIL_FROM: 'Shop' isn't an email address"),
+        (RESEND | {"REPROQ_EMAIL_FROM": "Shop, Inc <a@b.org>"}, "isn't an email address"),
+        (RESEND | {"REPROQ_EMAIL_FROM": "a@b.org, c@d.org"}, "isn't an email address"),
         (RESEND | {"RESEND_API_KEY": "", "RESEND_API_KEY_FILE": "/no/file"}, "RESEND_API_KEY_FILE: can't read"),
         (SMTP | {"REPROQ_SMTP_URL": "", "REPROQ_SMTP_URL_FILE": "/"}, "REPROQ_SMTP_URL_FILE: can't read"),
     ],

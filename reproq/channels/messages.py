@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from reproq.channels.contract import invalid, unavailable
+from reproq.channels.contract import SendFailed, invalid, unavailable
 
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 _ADDRESS = r'([^\s<>()\[\],;:\\"@]+)@([^\s<>()\[\],;:\\"@]+)'
@@ -74,7 +74,7 @@ def read_email(message: Mapping[str, Any], default_sender: str | None) -> Email:
     reply_to = _field(message, "reply_to")
     return Email(
         to=_mailbox("to", _required(message, "to")),
-        sender=_mailbox("from", _sender(message, default_sender, "REPROQ_EMAIL_FROM")),
+        sender=_email_sender(message, default_sender),
         reply_to=_mailbox("reply_to", reply_to) if reply_to else None,
         subject=_short_words("subject", _field(message, "subject") or ""),
         html=html,
@@ -91,6 +91,16 @@ def read_sms(message: Mapping[str, Any], default_sender: str | None) -> Sms:
     if not body:
         raise invalid("body is missing")
     return Sms(to, _sender(message, default_sender, "REPROQ_SMS_FROM"), body)
+
+
+def _email_sender(message: Mapping[str, Any], default: str | None) -> Mailbox:
+    sender = _sender(message, default, "REPROQ_EMAIL_FROM")
+    try:
+        return _mailbox("from", sender)
+    except SendFailed as wrong:
+        if _field(message, "from"):
+            raise
+        raise unavailable(f"REPROQ_EMAIL_FROM: {wrong.message}") from None
 
 
 def _sender(message: Mapping[str, Any], default: str | None, variable: str) -> str:

@@ -65,18 +65,19 @@ class Smtp(Provider):
     def _ready(self, ends: float) -> smtplib.SMTP:
         session, self._session = self._session, None
         if session is not None:
-            if self._still_there(session):
+            if self._still_there(session, ends):
                 _line_of(session).ends = ends
                 return session
             session.close()
         return self._opened(ends)
 
-    def _still_there(self, session: smtplib.SMTP) -> bool:
+    def _still_there(self, session: smtplib.SMTP, ends: float) -> bool:
         now = time.monotonic()
         if now - self._used_at > _IDLE_S:
             return False
         try:
-            _line_of(session).ends = now + _CHECK_S  # a dead line says nothing, and may not eat the message's time
+            # A dead line says nothing, and may not eat the message's time.
+            _line_of(session).ends = now + min(_CHECK_S, (ends - now) / 2)
             return session.docmd("RSET")[0] == 250
         except (OSError, smtplib.SMTPException):
             return False

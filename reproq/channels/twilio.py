@@ -70,8 +70,7 @@ class Twilio(Provider):
             following = answer.json().get("next_page_uri")
             if not following or all((_created(entry) or 0) < since - _CLOCKS_S for entry in entries):
                 return
-            parts = urlsplit(str(following))  # of it only path and query: it can't lead the keys elsewhere
-            path = f"/{parts.path.lstrip('/')}?{parts.query}"
+            path = _path_of(str(following))
 
     def _failure(self, answer: Answer) -> SendFailed | AnswerLost:
         status, told = answer.status, answer.json()
@@ -86,6 +85,18 @@ class Twilio(Provider):
         if status < 400 or status in (404, 405) or code is None:
             return unavailable(f"{said} (are TWILIO_API_URL and TWILIO_ACCOUNT_SID right?)")
         return refused(said, permanent=True)
+
+
+def _path_of(link: str) -> str:
+    """Of a link in an answer only path and query: it can't lead the keys elsewhere."""
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        parts = urlsplit("")
+    path = f"/{parts.path.lstrip('/')}?{parts.query}"
+    if not re.fullmatch(r"[!-~]+", path):
+        raise unavailable("the next page of the account's messages has an impossible address")
+    return path
 
 
 def _sender_name(sms: Sms) -> str:

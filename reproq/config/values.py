@@ -218,7 +218,7 @@ def account_sid(value: object) -> str:
 
 def sender(value: object) -> str:
     word = text(value)
-    if not re.fullmatch(r"[^@]*[^@\s<]@[^@\s>]+>?", word):
+    if not re.fullmatch(r"[^\s<>@,;]+@[^\s<>@,;]+|(?:\"[^\"]*\"|[^<>@,;\"]*) *<[^\s<>@,;]+@[^\s<>@,;]+>", word):
         raise ValueError(f"{shown(value)} isn't an email address; write shop@example.org or Shop <shop@example.org>")
     return word
 

@@ -118,6 +118,14 @@ def test_the_senders_name_that_is_missing_in_the_settings_does_not_end_a_message
         assert (caught.value.kind, caught.value.permanent) == ("provider_unavailable", False)
 
 
+def test_a_wrong_sender_in_the_settings_does_not_end_a_message_and_a_wrong_one_of_its_own_does() -> None:
+    message = {field: value for field, value in EMAIL.items() if field != "from"}
+    with pytest.raises(SendFailed, match="REPROQ_EMAIL_FROM: from isn't one email address") as caught:
+        read_email(message, "Shop, Inc <shop@example.org>")
+    assert (caught.value.kind, caught.value.permanent) == ("provider_unavailable", False)
+    assert refusal({"from": "Shop, Inc <shop@example.org>"}).startswith("from isn't")
+
+
 @pytest.mark.parametrize(
     ("domain", "means"),
     [

@@ -164,6 +164,18 @@ def test_a_look_that_gets_no_list_is_tried_again(fake: FakeTwilio) -> None:
     assert (caught.value.kind, caught.value.permanent) == ("provider_unavailable", False)
 
 
+@pytest.mark.parametrize(
+    "link", ["https://evil.example/next?page=2", "//evil.example/x", "/a b", "http://[", "/\r\nX: y"]
+)
+def test_a_link_in_an_answer_leads_nowhere_else(fake: FakeTwilio, monkeypatch: pytest.MonkeyPatch, link: str) -> None:
+    entry = fake.message(MESSAGE["to"], "+15550006789", "other")
+    monkeypatch.setattr(fake, "_list", lambda query: (200, {"messages": [entry], "next_page_uri": link}))
+    with pytest.raises(SendFailed) as caught:
+        provider(fake).find(MESSAGE, NOW, 5)
+    assert caught.value.kind == "provider_unavailable"
+    assert all(request.path.startswith("/") for request in fake.requests)
+
+
 def test_twilios_own_library_takes_the_fake_for_the_real_one(fake: FakeTwilio) -> None:
     http = TwilioHttpClient()
     straight = http.request
