@@ -8,6 +8,7 @@ then what the provider answered, alone; then the handler that records it. Killed
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -18,6 +19,8 @@ from reproq.channels import AnswerLost, Provider, SendFailed
 from reproq.db.errors import first_line
 
 _PROVIDER_S = 60.0
+_OUR_WORDS = ("validation", "handler_failed", "not_found")
+_CODE = re.compile(r"\b[2-5]\d\d\b(?: [a-z_]+)?")
 _HANDLER_PAUSES_S = (0.1, 0.4, 1.5, 3.0)
 
 Answer = dict[str, Any]
@@ -130,6 +133,8 @@ def _refusal(outcome: Mapping[str, Any]) -> SendFailed:
 
 def _summary(failure: SendFailed) -> str:
     """What may stand in the queue: the provider's own words may hold addresses, and stay with the message."""
-    if failure.kind in ("validation", "handler_failed", "not_found"):
+    _server, _, said = failure.message.partition(" ")
+    code = _CODE.search(said)
+    if failure.kind in _OUR_WORDS or (failure.kind == "provider_unavailable" and code is None):
         return failure.message
-    return f"{failure.kind} {failure.code}" if failure.code else failure.kind
+    return f"{failure.kind} {code[0]}" if code else failure.kind

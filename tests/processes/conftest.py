@@ -98,7 +98,7 @@ class Post:
             "update queues.task_runs set run_after = now() where task_type = 'db_function' and payload_json @> %s", ids
         )
         (row,) = self.rows(
-            "select id, claim_no, payload_json from queues.claim(%s, null, array['db_function'], '30 s', 1, null, null)",
+            "select * from queues.claim(%s, null, array['db_function'], '30 s', 1, null, null)",
             WORKER, by=self.worker,
         )  # fmt: skip
         assert row["payload_json"][self.channel.id_name] == send_id
@@ -144,7 +144,7 @@ class Post:
         return dict(outcome)
 
     def finish(self, attempt: Attempt, success: bool) -> None:
-        outcome = {"id": attempt.id, "claim_no": attempt.claim_no, "success": success}
+        outcome: dict[str, Any] = {"id": attempt.id, "claim_no": attempt.claim_no, "success": success}
         outcome |= {} if success else {"error": "it failed", "kind": "provider_refused"}
         self.rows("select queues.finish(%s, %s)", WORKER, Jsonb([outcome]), by=self.worker)
 
@@ -203,7 +203,7 @@ def shared_databases(migrated: Callable[[EmbeddedServer], None]) -> Callable[[Em
 
 @pytest.fixture
 def emptied(server: EmbeddedServer, shared_databases: Callable[[EmbeddedServer], str]) -> Iterator[Database]:
-    """A database that the tests of this folder share, without the rows of the one before: facts refuse to go otherwise."""
+    """A database that the tests of this folder share, without any rows: facts refuse to go otherwise."""
     database = Database(server, shared_databases(server))
     database.connect().execute(as_sql(_EMPTY))
     yield database

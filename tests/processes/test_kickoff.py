@@ -11,6 +11,11 @@ from reproq.db.connect import connect
 
 from .conftest import Post
 
+CREATE = {
+    "email": "create_email_message('ada@example.org', 'Hi', text_body => 'x')",
+    "sms": "create_sms_message('+491701234', 'x')",
+}
+
 
 def test_a_send_is_part_of_the_transaction_of_its_caller(post: Post) -> None:
     with pytest.raises(ZeroDivisionError), post.app.transaction():
@@ -52,11 +57,7 @@ def test_many_callers_with_one_key_make_one_send(post: Post) -> None:
 
 
 def test_a_message_is_kicked_off_once(post: Post) -> None:
-    create = {
-        "email": "create_email_message('ada@example.org', 'Hi', text_body => 'x')",
-        "sms": "create_sms_message('+491701234', 'x')",
-    }
-    message = post.value(f"select comms.{create[post.channel.name]}", by=post.app)
+    message = post.value(f"select comms.{CREATE[post.channel.name]}", by=post.app)
     kickoff = f"select comms.kickoff_send_{post.channel.name}_task(%s, now() + interval '1 h')"
     first = post.value(kickoff, message, by=post.app)
     assert post.value(kickoff, message, by=post.app) == first
@@ -64,13 +65,9 @@ def test_a_message_is_kicked_off_once(post: Post) -> None:
 
 
 def test_a_kickoff_needs_a_message_of_the_callers_own(post: Post) -> None:
-    create = {
-        "email": "create_email_message('ada@example.org', 'Hi', text_body => 'x')",
-        "sms": "create_sms_message('+491701234', 'x')",
-    }
-    others = post.value(f"select comms.{create[post.channel.name]}")
+    others = post.value(f"select comms.{CREATE[post.channel.name]}")
     for message in (others, 99, None):
-        with pytest.raises(psycopg.Error, match="no .* message .* of yours"):
+        with pytest.raises(psycopg.Error, match=r"no .* message .* of yours"):
             post.rows(f"select comms.kickoff_send_{post.channel.name}_task(%s)", message, by=post.app)
 
 
@@ -138,18 +135,35 @@ def test_a_send_that_ended_without_success_is_retried_as_a_new_one(post: Post) -
 @pytest.mark.parametrize(
     "arguments",
     [
-        "null, 'x', 'y'", "'', 'x', 'y'", "'nobody', 'x', 'y'", "'a@b.c, d@e.f', 'x', 'y'", "'a@b.c;d@e.f', 'x', 'y'", "'a@b@c', 'x', 'y'",
-        "E'a@b.c\\nBcc: d@e.f', 'x', 'y'", "'a@b.c', E'x\\r\\nBcc: d@e.f', 'y'", "'a@b.c', null, 'y'", "'a@b.c', 'x'",
-        "'a@b.c', 'x', 'y', from_address => E'x\\n'", "'a@b.c', 'x', 'y', reply_to => E'x\\n'",
-        "'a@b.c', 'x', 'y', headers => '[]'", "'a@b.c', 'x', 'y', headers => '{\"Bcc\": \"x\"}'",
-        "'a@b.c', 'x', 'y', headers => '{\"X-A\": \"a\\nb\"}'", "'a@b.c', 'x', 'y', headers => '{\"X A\": \"a\"}'",
-        "'a@b.c', 'x', 'y', headers => '{\"X-A\": 1}'", "'a@b.c', 'x', 'y', headers => '{\"From\": \"a@b.c\"}'",
-        "'a@b.c', 'x', 'y', max_attempts => 0", "'a@b.c', 'x', 'y', max_attempts => 101", "'a@b.c', 'x', 'y', max_attempts => null",
-        "'a@b.c', 'x', 'y', scheduled_at => 'infinity'", "'a@b.c', 'x', 'y', scheduled_at => null",
-        "'a@b.c', 'x', 'y', queue_name => 'a b'", "'a@b.c', 'x', 'y', on_unknown => 'dup'", "'a@b.c', 'x', 'y', idempotency_key => ''",
+        "null, 'x', 'y'",
+        "'', 'x', 'y'",
+        "'nobody', 'x', 'y'",
+        "'a@b.c, d@e.f', 'x', 'y'",
+        "'a@b.c;d@e.f', 'x', 'y'",
+        "'a@b@c', 'x', 'y'",
+        "E'a@b.c\\nBcc: d@e.f', 'x', 'y'",
+        "'a@b.c', E'x\\r\\nBcc: d@e.f', 'y'",
+        "'a@b.c', null, 'y'",
+        "'a@b.c', 'x'",
+        "'a@b.c', 'x', 'y', from_address => E'x\\n'",
+        "'a@b.c', 'x', 'y', reply_to => E'x\\n'",
+        "'a@b.c', 'x', 'y', headers => '[]'",
+        "'a@b.c', 'x', 'y', headers => '{\"Bcc\": \"x\"}'",
+        "'a@b.c', 'x', 'y', headers => '{\"X-A\": \"a\\nb\"}'",
+        "'a@b.c', 'x', 'y', headers => '{\"X A\": \"a\"}'",
+        "'a@b.c', 'x', 'y', headers => '{\"X-A\": 1}'",
+        "'a@b.c', 'x', 'y', headers => '{\"From\": \"a@b.c\"}'",
+        "'a@b.c', 'x', 'y', max_attempts => 0",
+        "'a@b.c', 'x', 'y', max_attempts => 101",
+        "'a@b.c', 'x', 'y', max_attempts => null",
+        "'a@b.c', 'x', 'y', scheduled_at => 'infinity'",
+        "'a@b.c', 'x', 'y', scheduled_at => null",
+        "'a@b.c', 'x', 'y', queue_name => 'a b'",
+        "'a@b.c', 'x', 'y', on_unknown => 'dup'",
+        "'a@b.c', 'x', 'y', idempotency_key => ''",
         "'a@b.c', repeat('x', 2001), 'y'",
     ],
-)  # fmt: skip
+)
 def test_a_bad_email_is_refused_in_one_line_and_leaves_nothing(mail: Post, arguments: str) -> None:
     with pytest.raises(psycopg.Error) as refused:
         mail.rows(f"select comms.send_email({arguments})", by=mail.app)
@@ -159,8 +173,17 @@ def test_a_bad_email_is_refused_in_one_line_and_leaves_nothing(mail: Post, argum
 
 @pytest.mark.parametrize(
     "arguments",
-    ["null, 'x'", "'', 'x'", "'0170 123', 'x'", "'+', 'x'", "'+49170', ''", "'+49170', null", "'+49170', repeat('x', 1601)", "'+49170', 'x', E'a\\n'"],
-)  # fmt: skip
+    [
+        "null, 'x'",
+        "'', 'x'",
+        "'0170 123', 'x'",
+        "'+', 'x'",
+        "'+49170', ''",
+        "'+49170', null",
+        "'+49170', repeat('x', 1601)",
+        "'+49170', 'x', E'a\\n'",
+    ],
+)
 def test_a_bad_text_message_is_refused_in_one_line_and_leaves_nothing(texts: Post, arguments: str) -> None:
     with pytest.raises(psycopg.Error) as refused:
         texts.rows(f"select comms.send_sms({arguments})", by=texts.app)

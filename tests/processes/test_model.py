@@ -178,7 +178,8 @@ class Machine(RuleBasedStateMachine):
     def one_attempt_at_a_time_has_no_outcome(self) -> None:
         c = self.post.channel
         open_ = self.post.rows(
-            f"select a.attempt_id from comms.{c.root}_scheduled a where a.{c.id_name} = %s and not queues.is_over(a.task_run_id)",
+            f"select a.attempt_id from comms.{c.root}_scheduled a"
+            f" where a.{c.id_name} = %s and not queues.is_over(a.task_run_id)",
             self.send,
         )
         assert len(open_) <= 1
@@ -203,9 +204,13 @@ class Machine(RuleBasedStateMachine):
 
 def test_any_order_of_events_leads_to_the_one_right_end(mail: Post) -> None:
     mail.rows("update comms.setting set run_limit = %s", RUN_LIMIT)
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: Machine(mail),
+    run_state_machine_as_test(
+        lambda: Machine(mail),  # type: ignore[arg-type]
         settings=settings(
-            max_examples=80, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
+            max_examples=80,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=None,
         ),
     )

@@ -102,7 +102,8 @@ def test_a_text_message_has_templates_too(mail: Post) -> None:
     )
     assert (
         mail.value(
-            "select body from comms.sms_message join comms.send_sms_task using (message_id) where send_sms_task_id = %s",
+            "select body from comms.sms_message join comms.send_sms_task using (message_id)"
+            " where send_sms_task_id = %s",
             send,
         )
         == "Your code: 0042"
