@@ -18,7 +18,7 @@ class _Console(Provider):
     resolves_by = "resend"
 
     def __init__(self, sender: str | None) -> None:
-        self._sender = sender
+        self.sender = sender
 
     def close(self) -> None:
         pass
@@ -36,12 +36,12 @@ class _Console(Provider):
 
 class EmailConsole(_Console):
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
-        email = read_email(message, self._sender)
+        email = read_email(message, self.sender)
         fields = [("From", email.sender), ("To", email.to), ("Reply-To", email.reply_to), ("Subject", email.subject)]
         return self._print("email", key, [*fields, *email.headers], [body for body in (email.text, email.html) if body])
 
 
 class SmsConsole(_Console):
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
-        sms = read_sms(message, self._sender)
+        sms = read_sms(message, self.sender)
         return self._print("sms", key, [("From", sms.sender), ("To", sms.to)], [sms.body])

@@ -41,6 +41,7 @@ class Provider(Protocol):
     # How a lost answer is resolved: "resend" (the same message with the same key can't become a second one),
     # "lookup" (ask with find), "park" (a person decides).
     resolves_by: str
+    sender: str | None  # of messages that name none
 
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
         """{"provider": name, "provider_message_id": …}, or SendFailed, or AnswerLost."""

@@ -21,7 +21,7 @@ class _Folder(Provider):
 
     def __init__(self, folder: str, sender: str | None) -> None:
         self._folder = Path(folder)
-        self._sender = sender
+        self.sender = sender
 
     def close(self) -> None:
         pass
@@ -47,11 +47,11 @@ class _Folder(Provider):
 
 class EmailFolder(_Folder):
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
-        return self._keep(f"{plain_key(key)}.eml", rendered(read_email(message, self._sender), key))
+        return self._keep(f"{plain_key(key)}.eml", rendered(read_email(message, self.sender), key))
 
 
 class SmsFolder(_Folder):
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
-        sms = read_sms(message, self._sender)
+        sms = read_sms(message, self.sender)
         content = json.dumps({"to": sms.to, "from": sms.sender, "body": sms.body}, ensure_ascii=False, indent=2)
         return self._keep(f"{plain_key(key)}.sms.json", content.encode() + b"\n")

@@ -20,10 +20,10 @@ class Resend(Provider):
 
     def __init__(self, api_key: str, url: str, sender: str | None) -> None:
         self._endpoint = Endpoint(url, {"Authorization": f"Bearer {api_key}"}, (api_key,))
-        self._sender = sender
+        self.sender = sender
 
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
-        body = json.dumps(_request(read_email(message, self._sender)), ensure_ascii=False).encode()
+        body = json.dumps(_request(read_email(message, self.sender)), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": plain_key(key)}
         answer = self._endpoint.post("/emails", timeout_s, body, headers)
         if not 200 <= answer.status <= 299:

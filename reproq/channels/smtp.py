@@ -36,13 +36,13 @@ class Smtp(Provider):
     def __init__(self, server: Mapping[str, Any], sender: str | None) -> None:
         self._host, self._port, self._tls = str(server["host"]), int(server["port"]), str(server["tls"])
         self._user, self._password = str(server.get("user") or ""), str(server.get("password") or "")
-        self._sender = sender
+        self.sender = sender
         self._session: smtplib.SMTP | None = None
         self._used_at = 0.0
         self._context: ssl.SSLContext | None = None
 
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
-        email = read_email(message, self._sender)
+        email = read_email(message, self.sender)
         text = rendered(email, key)
         ends = time.monotonic() + timeout_s
         session, self._session = self._ready(ends), None

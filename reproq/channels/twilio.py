@@ -31,10 +31,10 @@ class Twilio(Provider):
         login = base64.b64encode(f"{account_sid}:{auth_token}".encode()).decode("ascii")
         self._endpoint = Endpoint(url, {"Authorization": f"Basic {login}"}, (auth_token, login))
         self._path = f"/2010-04-01/Accounts/{account_sid}/Messages.json"
-        self._sender = sender
+        self.sender = sender
 
     def send(self, message: Mapping[str, Any], key: str, timeout_s: float) -> dict[str, Any]:
-        sms = read_sms(message, self._sender)
+        sms = read_sms(message, self.sender)
         form = {"To": sms.to, _sender_name(sms): sms.sender, "Body": sms.body}
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         answer = self._endpoint.post(self._path, timeout_s, urlencode(form).encode("ascii"), headers)
@@ -45,7 +45,7 @@ class Twilio(Provider):
         return {"provider": self.name, "provider_message_id": sid}
 
     def find(self, message: Mapping[str, Any], since: float, timeout_s: float) -> dict[str, Any] | None:
-        sms = read_sms(message, self._sender)
+        sms = read_sms(message, self.sender)
         try:
             found = [entry for entry in self._listed(sms, since, time.monotonic() + timeout_s) if _is(entry, sms)]
         except AnswerLost as lost:  # nothing is lost by asking again

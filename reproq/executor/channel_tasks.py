@@ -34,7 +34,9 @@ class ChannelTasks:
     def __init__(self, session: Asks, provider: Provider) -> None:
         self._session = session
         self._provider = provider
-        self._about = json.dumps({"provider": provider.name, "resolves_by": provider.resolves_by})
+        self._about = json.dumps(
+            {"provider": provider.name, "resolves_by": provider.resolves_by, "sender": provider.sender}
+        )
 
     def answer(self, order: Mapping[str, Any]) -> Answer:
         try:
