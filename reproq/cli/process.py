@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reproq.cli.options import database_address, loaded, settings_options
+from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
 from reproq.cli.sheets import as_json_line, show_table
 
@@ -167,8 +167,7 @@ def resolve(name: str, number: int, resolution: str | None, **flags: Any) -> Non
 @command.command("new")
 @click.argument("name", metavar="NAME")
 @click.option("--dir", "folder", metavar="DIR", default="db/processes", show_default=True, help="Where to write.")
-@settings_options("role_prefix")
-def new(name: str, folder: str, **flags: Any) -> None:
+def new(name: str, folder: str) -> None:
     """Write a process of your own: plain SQL, and a test that passes as written.
 
     \b
@@ -178,7 +177,6 @@ def new(name: str, folder: str, **flags: Any) -> None:
     """
     from reproq.cli.scaffold import write
 
-    settings = loaded(flags, need_database=False)
-    for path in write(name, folder, settings.role_prefix):
+    for path in write(name, folder):
         click.echo(f"wrote {path}")
     click.echo(f"next: pytest {folder}, then reproq migrate --dir {folder}")

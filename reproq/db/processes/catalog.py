@@ -26,13 +26,14 @@ _ROOTS = """
 """
 # A fact's own suffix, whether it names the process, the attempt, or both, and whether it names a task of the queue.
 _FACTS = """
-    select substr(c.relname, length(%(root)s::text) + 2)::text,
-           bool_or(a.attname = %(root)s::text || '_id'), bool_or(a.attname = 'attempt_id'), bool_or(a.attname = 'task_run_id')
+    select substr(c.relname, length(%(root)s::text) + 2)::text, bool_or(a.attname = %(root)s::text || '_id'),
+           bool_or(a.attname = 'attempt_id'), bool_or(a.attname = 'task_run_id')
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = %(schema)s::text::regnamespace and c.relkind = 'r'
       and starts_with(c.relname, %(root)s::text || '_')
     group by c.relname
-    having bool_or(a.attname = 'created_at') and bool_or(a.attname in (%(root)s::text || '_id', 'attempt_id'))
+    having bool_or(a.attname = 'created_at')
+       and bool_or(a.attname in (%(root)s::text || '_id', 'attempt_id'))
     order by min(c.oid)
 """
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")

@@ -1,7 +1,7 @@
 """What a person may order: try again, or say what became of a process that ended as unknown.
 
-Both are functions of the process: `<schema>.retry_<process>(id)`, `<schema>.resolve_<process>(id, resolution)`; those of
-Reproq's own leave the `send_` away.
+Both are functions of the process: `<schema>.retry_<process>(id)`, `<schema>.resolve_<process>(id, resolution)`; those
+of Reproq's own leave the `send_` away.
 """
 
 from psycopg import sql
