@@ -11,7 +11,7 @@ import click
 
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
-from reproq.cli.sheets import as_json_line, show_table
+from reproq.cli.sheets import as_json_text, show_table
 
 if TYPE_CHECKING:
     from reproq.db.connect import Connection
@@ -66,7 +66,7 @@ def show(name: str, number: int, as_json: bool, **flags: Any) -> None:
     with _connected(database_address(flags)) as connection:
         timeline = timeline_of(connection, find_process(connection, name), number)
     if as_json:
-        click.echo(as_json_line(dataclasses.asdict(timeline) | {"ended": timeline.ended}))
+        click.echo(as_json_text(dataclasses.asdict(timeline) | {"ended": timeline.ended}))
     else:
         click.echo("\n".join(sheet(timeline)))
 
@@ -94,7 +94,7 @@ def list_(name: str | None, state: str | None, limit: int, as_json: bool, **flag
         show_table(rows, "no processes")
         return
     for row in rows:
-        click.echo(as_json_line(row))
+        click.echo(as_json_text(row))
 
 
 @command.command("dry-run")
@@ -117,7 +117,7 @@ def dry_run(name: str, number: int, as_json: bool, **flags: Any) -> None:
     address = database_address(flags)
     with _connected(address) as connection:
         rehearsal = rehearse(connection, address, find_process(connection, name), number)
-    click.echo(as_json_line(dataclasses.asdict(rehearsal)) if as_json else "\n".join(rehearsal_sheet(rehearsal)))
+    click.echo(as_json_text(dataclasses.asdict(rehearsal)) if as_json else "\n".join(rehearsal_sheet(rehearsal)))
     if not rehearsal.would_stay:
         raise CommandFailed("the supervisor failed; a worker would keep none of this and retry it")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from reproq.cli.sheets import cell
+from reproq.cli.sheets import as_json_text, cell
 
 if TYPE_CHECKING:
     from reproq.db.processes import Rehearsal, Timeline
@@ -87,8 +87,9 @@ def _next(timeline: Timeline) -> str:
 
 
 def rehearsal_sheet(rehearsal: Rehearsal) -> Iterator[str]:
-    yield f"{rehearsal.supervisor} {rehearsal.id}: {'answer' if rehearsal.answer is not None else 'error'}"
-    yield f"  {cell(rehearsal.answer) if rehearsal.answer is not None else _one_line(rehearsal.error or '')}"
+    failed = rehearsal.error is not None
+    yield f"{rehearsal.supervisor} {rehearsal.id}: {'error' if failed else 'answer'}"
+    yield f"  {_one_line(rehearsal.error) if failed else as_json_text(rehearsal.answer)}"
     for write in rehearsal.writes:
         yield from ("", f"{write.what} {write.table}")
         for name, value in write.row.items():

@@ -10,8 +10,8 @@ import click
 WIDEST = 48
 
 
-def as_json_line(fields: dict[str, Any]) -> str:
-    return json.dumps(fields, default=str, ensure_ascii=False)
+def as_json_text(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def cell(value: object) -> str:

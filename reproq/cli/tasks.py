@@ -10,7 +10,7 @@ import click
 
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
-from reproq.cli.sheets import as_json_line, cell, show_table
+from reproq.cli.sheets import as_json_text, cell, show_table
 from reproq.client import Client, UnknownTask
 from reproq.config import SettingsError
 
@@ -48,7 +48,7 @@ def show(ids: tuple[int, ...], as_json: bool, **flags: Any) -> None:
     with _client(flags) as client:
         for task_id in ids:
             fields = dataclasses.asdict(client.status(task_id))
-            click.echo(as_json_line(fields) if as_json else _sheet(fields))
+            click.echo(as_json_text(fields) if as_json else _sheet(fields))
 
 
 def _sheet(fields: dict[str, Any]) -> str:
@@ -88,7 +88,7 @@ def list_(status: str | None, prefix: str, queue: str | None, limit: int, as_jso
             ) from None
     if as_json:
         for row in rows:
-            click.echo(as_json_line(row))
+            click.echo(as_json_text(row))
     else:
         show_table(rows, "no tasks")
 
