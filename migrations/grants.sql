@@ -39,6 +39,8 @@ grant execute on function
     comms.put_email_template, comms.put_sms_template,
     comms.send_email, comms.send_email_from_template, comms.send_email_status, comms.cancel_email,
     comms.has_send_email_task_succeeded, comms.count_send_email_task_failures, comms.count_send_email_task_scheduled,
+    comms.outcome_of_send_email_task,
     comms.send_sms, comms.send_sms_from_template, comms.send_sms_status, comms.cancel_sms,
-    comms.has_send_sms_task_succeeded, comms.count_send_sms_task_failures, comms.count_send_sms_task_scheduled
+    comms.has_send_sms_task_succeeded, comms.count_send_sms_task_failures, comms.count_send_sms_task_scheduled,
+    comms.outcome_of_send_sms_task
     to reproq_process_author;

@@ -25,7 +25,7 @@ def unknown(database: Database) -> int:
     return number
 
 
-def listed(call: Call, *arguments: str) -> list[tuple[str, int, str]]:
+def listed(call: Call, *arguments: str) -> list[tuple[str, int, str | None]]:
     status, out, _err = call("process", "list", *arguments, "--json", role="admin")
     assert status == 0
     rows = [json.loads(line) for line in out.splitlines()]

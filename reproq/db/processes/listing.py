@@ -37,7 +37,7 @@ def listed(conn: Connection, processes: list[Process], *, state: str | None, lim
 def _query(conn: Connection, process: Process) -> sql.Composed:
     id_ = sql.Identifier(process.id_column)
     facts = {fact.name for fact in facts_of(conn, process) if fact.by_process}
-    joined = [name for name in ("ended", "resolved") if name in facts]
+    joined: list[str] = [name for name in ("ended", "resolved") if name in facts]
     attempts = sql.SQL("(select count(*) from {} a where a.{} = r.{})").format(process.table("scheduled"), id_, id_)
     return _ROWS.format(
         id=id_,

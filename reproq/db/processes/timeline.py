@@ -80,7 +80,7 @@ def timeline_of(conn: Connection, process: Process, number: int) -> Timeline:
         now, root = _root(conn, process, number)
         rows = [row for fact in facts for row in _rows(conn, process, fact, facts, number)]
         numbers = _attempt_numbers(rows)
-        run_ids = {int(r["task_run_id"]): numbers.get(r.get("attempt_id")) for _, _, r in rows if r.get("task_run_id")}
+        run_ids = {int(r["task_run_id"]): numbers.get(r.get("attempt_id") or 0) for _, _, r in rows if r.get("task_run_id")}
         tasks, errors, supervisors, registered = _queue(conn, look, process, number, run_ids)
     happened = sorted((_happening(process, *row, numbers) for row in rows), key=lambda fact: fact.at)
     return Timeline(
