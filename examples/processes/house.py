@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 
@@ -71,9 +70,10 @@ class _Conversation(socketserver.StreamRequestHandler):
 class House:
     """The server's addresses, and statements as the application or as the owner."""
 
-    def __init__(self, server: EmbeddedServer, mail: MailServer) -> None:
+    def __init__(self, server: EmbeddedServer, mail: MailServer, worker: subprocess.Popen[bytes]) -> None:
         self.server = server
         self.mail = mail
+        self.worker = worker
 
     def app(self, statement: str, *values: object) -> object:
         return _one(self.server.app_dsn(), statement, values)
@@ -91,9 +91,9 @@ class House:
         ended = f"select count(*) from {schema}.{name}_task_ended where {name}_task_id = %s"
         deadline = time.monotonic() + PATIENCE_S
         while self.owner(ended, number) == 0:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or self.worker.poll() is not None:
                 self.reproq("process", "show", process, str(number))
-                sys.exit(f"{process} {number} hasn't ended in {PATIENCE_S} s")
+                sys.exit(f"{process} {number} hasn't ended within {PATIENCE_S} s")
             time.sleep(0.1)
 
 
@@ -103,13 +103,13 @@ def house(refusals: int) -> Iterator[House]:
     with throwaway() as server, MailServer(refusals) as mail:
         threading.Thread(target=mail.serve_forever, daemon=True).start()
         server.install(say=lambda _line: None)
-        with _worker(server, mail):
-            yield House(server, mail)
+        with _worker(server, mail) as worker:
+            yield House(server, mail, worker)
         mail.shutdown()
 
 
 @contextmanager
-def _worker(server: EmbeddedServer, mail: MailServer) -> Iterator[None]:
+def _worker(server: EmbeddedServer, mail: MailServer) -> Iterator[subprocess.Popen[bytes]]:
     environ = _environ(
         REPROQ_DATABASE_URL=server.worker_dsn,
         REPROQ_EMAIL_PROVIDER="smtp",
@@ -118,9 +118,9 @@ def _worker(server: EmbeddedServer, mail: MailServer) -> Iterator[None]:
         REPROQ_LOG_LEVEL="warning",
     )
     command = [sys.executable, "-m", "reproq", "worker", "--no-migrate", "--processes", "1"]
-    worker = subprocess.Popen(command, env=environ, cwd=Path(server.folder))
+    worker = subprocess.Popen(command, env=environ)
     try:
-        yield
+        yield worker
     finally:
         worker.terminate()
         worker.wait()
@@ -129,7 +129,10 @@ def _worker(server: EmbeddedServer, mail: MailServer) -> Iterator[None]:
 def _environ(**settings: str) -> dict[str, str]:
     """Without the user's own settings, which may be for another worker."""
     ours = ("REPROQ_", "WORKER_", "DATABASE_URL", "PG")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | settings
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | {
+        "REPROQ_CONFIG": os.devnull,
+        **settings,
+    }
 
 
 def _one(dsn: str, statement: str, values: tuple[object, ...]) -> object:
