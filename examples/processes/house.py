@@ -10,12 +10,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import LiteralString
 
 import psycopg
+from psycopg import sql
 
 from reproq.db.embedded import EmbeddedServer, throwaway
 
 PATIENCE_S = 60
+Statement = LiteralString | sql.Composed
 
 
 class MailServer(socketserver.ThreadingTCPServer):
@@ -75,10 +78,10 @@ class House:
         self.mail = mail
         self.worker = worker
 
-    def app(self, statement: str, *values: object) -> object:
+    def app(self, statement: Statement, *values: object) -> object:
         return _one(self.server.app_dsn(), statement, values)
 
-    def owner(self, statement: str, *values: object) -> object:
+    def owner(self, statement: Statement, *values: object) -> object:
         return _one(self.server.admin_dsn, statement, values)
 
     def reproq(self, *arguments: str) -> None:
@@ -88,12 +91,14 @@ class House:
 
     def wait_for_end(self, process: str, number: object) -> None:
         schema, name = process.split(".")
-        ended = f"select count(*) from {schema}.{name}_task_ended where {name}_task_id = %s"
+        ended = sql.SQL("select count(*) from {} where {} = %s").format(
+            sql.Identifier(schema, f"{name}_task_ended"), sql.Identifier(f"{name}_task_id")
+        )
         deadline = time.monotonic() + PATIENCE_S
         while self.owner(ended, number) == 0:
             if time.monotonic() > deadline or self.worker.poll() is not None:
                 self.reproq("process", "show", process, str(number))
-                sys.exit(f"{process} {number} hasn't ended within {PATIENCE_S} s")
+                sys.exit(f"{process} {number} hasn't ended")
             time.sleep(0.1)
 
 
@@ -135,8 +140,8 @@ def _environ(**settings: str) -> dict[str, str]:
     }
 
 
-def _one(dsn: str, statement: str, values: tuple[object, ...]) -> object:
+def _one(dsn: str, statement: Statement, values: tuple[object, ...]) -> object:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        cursor = connection.execute(statement, values)  # type: ignore[call-overload]
+        cursor = connection.execute(statement, values)
         row = cursor.fetchone() if cursor.description else None
     return row[0] if row else None
