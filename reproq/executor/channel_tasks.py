@@ -8,6 +8,7 @@ then what the provider answered, alone; then the handler that records it. Killed
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -18,6 +19,8 @@ from reproq.channels import AnswerLost, Provider, SendFailed
 from reproq.db.errors import first_line
 
 _PROVIDER_S = 60.0
+_OUR_WORDS = ("validation", "handler_failed", "not_found")
+_CODE = re.compile(r"\b[2-5]\d\d\b(?: [a-z_]+)?")
 _HANDLER_PAUSES_S = (0.1, 0.4, 1.5, 3.0)
 
 Answer = dict[str, Any]
@@ -31,12 +34,16 @@ class ChannelTasks:
     def __init__(self, session: Asks, provider: Provider) -> None:
         self._session = session
         self._provider = provider
-        self._about = json.dumps({"provider": provider.name, "resolves_by": provider.resolves_by})
+        self._about = json.dumps(
+            {"provider": provider.name, "resolves_by": provider.resolves_by, "sender": provider.sender}
+        )
 
     def answer(self, order: Mapping[str, Any]) -> Answer:
         try:
             begun = self._session.ask("begin_channel", *_fence(order), _payload(order), self._about, once=True)
-        except psycopg.OperationalError as exc:  # whether the mark was committed is unknown; the provider was not called
+        except (
+            psycopg.OperationalError
+        ) as exc:  # whether the mark was committed is unknown; the provider was not called
             return self._failed(order, SendFailed("provider_unavailable", f"database: {first_line(exc)}"))
         if begun["state"] == "lost":
             return {"success": False, "error": "the lease was lost before the provider was called"}
@@ -55,7 +62,10 @@ class ChannelTasks:
         except AnswerLost as lost:
             return self._failed(order, SendFailed("unknown", str(lost)))
         if self._session.ask("channel_result", *_fence(order), json.dumps(result)) == "lost":
-            return {"success": False, "error": "the lease was lost while the provider was called; its answer was dropped"}
+            return {
+                "success": False,
+                "error": "the lease was lost while the provider was called; its answer was dropped",
+            }
         return self._succeeded(order, result)
 
     def _deliver(self, order: Mapping[str, Any], message: Any, begun_before: float | None) -> dict[str, Any]:
@@ -100,9 +110,7 @@ class ChannelTasks:
             "permanent": failure.permanent,
             "retry_after_s": failure.retry_after_s,
         }
-        self._session.ask(
-            "channel_failed", *_fence(order), _payload(order), self._about, json.dumps(error), summary
-        )
+        self._session.ask("channel_failed", *_fence(order), _payload(order), self._about, json.dumps(error), summary)
         if failure.kind == "validation":
             return {"success": False, "validation_failure_message": summary}
         final = failure.permanent or (failure.kind == "unknown" and self._provider.resolves_by == "park")
@@ -127,6 +135,8 @@ def _refusal(outcome: Mapping[str, Any]) -> SendFailed:
 
 def _summary(failure: SendFailed) -> str:
     """What may stand in the queue: the provider's own words may hold addresses, and stay with the message."""
-    if failure.kind in ("validation", "handler_failed", "not_found"):
+    _server, _, said = failure.message.partition(" ")
+    code = _CODE.search(said)
+    if failure.kind in _OUR_WORDS or (failure.kind == "provider_unavailable" and code is None):
         return failure.message
-    return f"{failure.kind} {failure.code}" if failure.code else failure.kind
+    return f"{failure.kind} {code[0]}" if code else failure.kind

@@ -2,8 +2,9 @@
 loads no user code.
 
 A function and its fenced finish are one statement and so one transaction (internal.run_task), finish last: a killed
-child, a lost lease or a cancelled task leaves nothing of the function behind. Channel tasks: channel_tasks.py. Its
-address, and the providers' keys if it sends, come in the first line of its standard input, never by argv or environment.
+child, a lost lease or a cancelled task leaves nothing of the function behind. Channel tasks: channel_tasks.py. The
+address, and the keys of the providers if it sends, come in the first line of its standard input, never by argv or
+environment.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ def _read_settings(source: int) -> dict[str, Any]:
 
 
 def _connect(dsn: str, name: str) -> tuple[Connection, bool]:
-    """The connection, and whether it leads to the server itself. Waits as long as it takes: a database that is away is no
-    reason to call the children broken."""
+    """The connection, and whether it leads to the server itself. Waits as long as it takes: a database that is away is
+    no reason to call the children broken."""
     pause, checked = 0.1, _checked_dsn(dsn)
     while True:
         try:

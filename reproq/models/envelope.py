@@ -29,8 +29,8 @@ class BadEnvelope(Exception):
 
 
 def read_envelope(line: bytes, task_id: int, claim_no: int, *, trusted: bool = False) -> Outcome:
-    """The line as an outcome for queues.finish. Of a `trusted` child (ours, with a database line of its own) it is believed
-    that the outcome is committed, and why a provider failed."""
+    """The line as an outcome for queues.finish. Of a `trusted` child (ours, with a database line of its own) it is
+    believed that the outcome is committed, and why a provider failed."""
     envelope = _parse(line)
     if type(envelope) is not dict:
         raise BadEnvelope("it is not a JSON object")

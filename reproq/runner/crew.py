@@ -168,7 +168,7 @@ def kinds(settings: Settings) -> list[Kind]:
 
 
 def _system_kinds(settings: Settings) -> list[Kind]:
-    """Children of ours. Those for functions are never busy sending, and only those that send hear the providers' keys."""
+    """Children of ours. Those for functions are never busy sending; only those that send hear the providers' keys."""
     chosen = zip(CHANNEL_TYPES, (settings.providers.email_provider, settings.providers.sms_provider), strict=True)
     channels = _wanted(settings, [name for name, provider in chosen if provider])
     functions = _wanted(settings, FUNCTION_TYPES)
@@ -180,7 +180,8 @@ def _system_kinds(settings: Settings) -> list[Kind]:
     if functions:
         found.append(_system_kind("system", size - senders if channels else size, functions, settings, {}))
     if channels:
-        found.append(_system_kind("channels", senders, channels, settings, {"providers": settings.providers.plain()}))
+        told = {"providers": settings.providers.plain()}
+        found.append(_system_kind("channels", senders, channels, settings, told))
     return found
 
 

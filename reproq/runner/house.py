@@ -1,7 +1,7 @@
 """Housekeeping: one worker of all leads, by a lease in the database, and does once a minute what nobody waits for.
 
-Nothing that a task needs depends on it. A leader that is frozen or cut off loses its lease, and what it still says under
-its old term does nothing.
+Nothing that a task needs depends on it. A leader that is frozen or cut off loses its lease, and what it still says
+under its old term does nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
--- The before-handler: the fact that the attempt starts, and the message for the provider. `lookup` asks the provider since
--- that time whether it has this message, instead of sending it.
+-- The before-handler: the fact that the attempt starts, and the message for the provider. The worker's own sender becomes
+-- the message's at the first attempt. `lookup` asks the provider since that time whether it has this message, instead of
+-- sending it.
 create or replace function comms.get_sms_payload(payload jsonb) returns jsonb
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -15,7 +16,8 @@ begin
         return comms.refused(fault);
     end if;
     select r.* into root from comms.send_sms_task r where r.send_sms_task_id = attempt.send_sms_task_id;
-    select m.* into message from comms.sms_message m where m.message_id = root.message_id;
+    update comms.sms_message m set from_number = coalesce(m.from_number, left(payload #>> '{execution,sender}', 100))
+    where m.message_id = root.message_id returning m.* into message;
     if exists (select from comms.message_erased x where x.message_id = root.message_id) then
         return comms.refused(format('message %s was erased', root.message_id));
     end if;
