@@ -9,6 +9,8 @@ from tests.cli import sends
 from tests.cli.conftest import Call
 from tests.conftest import Database
 
+pytestmark = pytest.mark.every_server
+
 # A process whose supervisor does what any may do: it inserts, updates, deletes, and writes behind an EXCEPTION block.
 VISIT = """
     create schema shop;

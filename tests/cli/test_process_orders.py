@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.cli import sends
 from tests.cli.conftest import Call
 from tests.conftest import Database
+
+pytestmark = pytest.mark.every_server
 
 
 def failed(database: Database) -> int:

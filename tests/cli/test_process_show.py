@@ -3,11 +3,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from reproq.cli.scaffold import write
 from reproq.db import process_files
 from tests.cli import sends
 from tests.cli.conftest import Call
 from tests.conftest import Database
+
+pytestmark = pytest.mark.every_server
 
 
 def test_the_timeline_tells_facts_attempts_errors_and_the_next_check(call: Call, database: Database) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from psycopg import sql
@@ -26,7 +26,8 @@ _TASKS = """
     where t.id = any(%s) order by t.id
 """
 _ERRORS = """
-    select task_id, source, function_name, message, created_at from queues.error where task_id = any(%s) order by id
+    select task_id, source, function_name, message, created_at from queues.error
+    where created_at >= %s - interval '1 minute' and task_id = any(%s) order by id
 """
 _OPEN = "select spec_hash, opened_at from internal.open_process where payload @> %s::jsonb"
 # The one that waits and, at times beside it, the one that runs: both by an index, without a look at those of the past.
@@ -39,6 +40,10 @@ _SUPERVISORS = """
     from queues.task_runs where leased_until is not null and spec_hash = %(hash)s
     order by id
 """
+_ROOT = """
+    select clock_timestamp(), (to_jsonb(r) ->> 'created_at')::timestamptz, to_jsonb(r) from {} r where r.{} = %s
+"""
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = ("attempt_id", "task_run_id")
 
 
@@ -77,25 +82,25 @@ def timeline_of(conn: Connection, process: Process, number: int) -> Timeline:
     facts = facts_of(conn, process)
     with sight(conn, process) as look:
         look.at_process()
-        now, root = _root(conn, process, number)
+        now, made, root = _root(conn, process, number)
         rows = [row for fact in facts for row in _rows(conn, process, fact, facts, number)]
         numbers = _attempt_numbers(rows)
-        run_ids = {int(r["task_run_id"]): numbers.get(r.get("attempt_id") or 0) for _, _, r in rows if r.get("task_run_id")}
-        tasks, errors, supervisors, registered = _queue(conn, look, process, number, run_ids)
+        tasks_of = {int(row["task_run_id"]): row.get("attempt_id") or 0 for _, _, row in rows if row.get("task_run_id")}
+        run_ids = {task_id: numbers.get(attempt) for task_id, attempt in tasks_of.items()}
+        since = min((at for at in (made, *(at for _, at, _ in rows)) if at), default=_LONG_AGO)
+        tasks, errors, supervisors, registered = _queue(conn, look, process, number, run_ids, since)
     happened = sorted((_happening(process, *row, numbers) for row in rows), key=lambda fact: fact.at)
     return Timeline(
         str(process), process.id_column, number, now, root, happened, tasks, errors, supervisors, registered
     )
 
 
-def _root(conn: Connection, process: Process, number: int) -> tuple[datetime, dict[str, Any]]:
-    query = sql.SQL("select clock_timestamp(), to_jsonb(r) from {} r where r.{} = %s").format(
-        process.table(), sql.Identifier(process.id_column)
-    )
+def _root(conn: Connection, process: Process, number: int) -> tuple[datetime, datetime | None, dict[str, Any]]:
+    query = sql.SQL(_ROOT).format(process.table(), sql.Identifier(process.id_column))
     row: Any = conn.execute(query, [number]).fetchone()
     if row is None:
         raise NotThere(f"no {process} {number}; `reproq process list {process}` shows which there are")
-    return row[0], row[1]
+    return row[0], row[1], row[2]
 
 
 Row = tuple[str, datetime, dict[str, Any]]
@@ -135,7 +140,7 @@ def _happening(process: Process, fact: str, at: datetime, row: dict[str, Any], n
 
 
 def _queue(
-    conn: Connection, look: Sight, process: Process, number: int, run_ids: dict[int, int | None]
+    conn: Connection, look: Sight, process: Process, number: int, run_ids: dict[int, int | None], since: datetime
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], bool]:
     look.at_queue()
     with conn.cursor(row_factory=dict_row) as cursor:
@@ -143,5 +148,5 @@ def _queue(
         opened = cursor.execute(_OPEN, [Jsonb(process.payload(number))]).fetchone()
         waiting = cursor.execute(_SUPERVISORS, {"hash": opened["spec_hash"]}).fetchall() if opened else []
         asked = [*run_ids, *(row["id"] for row in waiting)]
-        errors = cursor.execute(_ERRORS, [asked]).fetchall()
+        errors = cursor.execute(_ERRORS, [since, asked]).fetchall()
     return [{"attempt": run_ids[task["id"]], **task} for task in tasks], errors, waiting, opened is not None
