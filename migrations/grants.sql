@@ -33,7 +33,14 @@ grant execute on function
 
 grant usage on schema queues, internal, comms to reproq_process_author;
 grant execute on function
-    queues.enqueue_system, queues.supervise, queues.unsupervise, queues.is_over, internal.allow_schema, internal.facts_stay,
+    queues.enqueue_system, queues.supervise, queues.unsupervise, queues.is_over, queues.cancel, queues.task_status,
+    internal.allow_schema, internal.facts_stay, internal.note_process_file,
     comms.growing_delay, comms.halving_delay, comms.backoff, comms.id_of, comms.refused,
-    comms.put_email_template, comms.put_sms_template, comms.send_email, comms.send_sms
+    comms.put_email_template, comms.put_sms_template,
+    comms.send_email, comms.send_email_from_template, comms.send_email_status, comms.cancel_email,
+    comms.has_send_email_task_succeeded, comms.count_send_email_task_failures, comms.count_send_email_task_scheduled,
+    comms.outcome_of_send_email_task,
+    comms.send_sms, comms.send_sms_from_template, comms.send_sms_status, comms.cancel_sms,
+    comms.has_send_sms_task_succeeded, comms.count_send_sms_task_failures, comms.count_send_sms_task_scheduled,
+    comms.outcome_of_send_sms_task
     to reproq_process_author;

@@ -11,6 +11,7 @@ _HOMES = {
     "migrate": "reproq.cli.migrate",
     "enqueue": "reproq.cli.enqueue",
     "tasks": "reproq.cli.tasks",
+    "process": "reproq.cli.process",
     "demo": "reproq.cli.demo",
     "bench": "reproq.cli.bench",
 }
@@ -19,6 +20,7 @@ _SUMMARIES = {
     "migrate": "Bring the database's schema up to date.",
     "enqueue": "Store a task.",
     "tasks": "Look at tasks, cancel, delete, replay.",
+    "process": "Look at business processes, write your own.",
     "demo": "See it work, without a database of your own.",
     "bench": "Measure this machine and server.",
 }
