@@ -15,9 +15,10 @@ def lead(worker_id: bytes, lease_s: float) -> Call:
     return Call(b"select term, left_s from queues.lead($1, $2)", (worker_id, seconds(lease_s)), _leadership)
 
 
-def keep_house(term: int) -> Call:
-    """What was done, by name; None: the term is over."""
-    return Call(b"select queues.keep_house($1)", (number(term),), _done)
+def keep_house(term: int, worker_timeout_s: float, *, everything: bool) -> Call:
+    """What was done, by name, and when to call again; None: the term is over."""
+    params = (number(term), seconds(worker_timeout_s), b"t" if everything else b"f")
+    return Call(b"select queues.keep_house($1, $2, $3)", params, _done)
 
 
 def _leadership(rows: Rows) -> tuple[int | None, float]:

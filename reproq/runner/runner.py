@@ -67,7 +67,14 @@ class Runner:
         self.heart = Heart(
             dsn, self.worker_id, settings.lease_s, settings.heartbeat_s, self.leases, self, self.loop.post
         )
-        self.house = House(self.loop, self.finish_desk, dsn, self.worker_id, settings.lease_s)
+        self.house = House(
+            self.loop,
+            self.finish_desk,
+            dsn,
+            self.worker_id,
+            lease_s=settings.lease_s,
+            worker_timeout_s=settings.worker_timeout_s,
+        )
         self.drain = Drain(self)
         self.floor.types_changed = self._register
         self.books.retried = self.claims.retry_noted
@@ -149,7 +156,9 @@ class Runner:
 
     def heard(self, queue: str) -> None:
         """A notification: somebody enqueued."""
-        if not queue or not self.settings.queues or queue in self.settings.queues:
+        if queue == "house ":
+            self.house.wake()
+        elif not queue or not self.settings.queues or queue in self.settings.queues:
             self.claims.wake()
 
     def lost(self, execution: Execution) -> None:

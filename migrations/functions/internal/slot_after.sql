@@ -1,0 +1,7 @@
+create or replace function internal.slot_after(schedule queues.schedules, slot timestamptz) returns timestamptz
+    language plpgsql stable
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    return case when schedule.cron is null then slot + schedule.every
+                else queues.cron_next(schedule.cron, schedule.time_zone, slot) end;
+end $$;
