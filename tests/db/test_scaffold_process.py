@@ -36,7 +36,8 @@ class Visit:
         """Of the newest attempt, as its handlers get it."""
         payload, task_run_id = self.database.execute(
             "select t.payload_json, t.id from visit.visit_task_scheduled a"
-            " join queues.task_runs t on t.id = a.task_run_id where a.visit_task_id = %s order by a.attempt_id desc limit 1",
+            " join queues.task_runs t on t.id = a.task_run_id"
+            " where a.visit_task_id = %s order by a.attempt_id desc limit 1",
             self.id,
         )[0]
         return {**payload, "execution": {"task_run_id": task_run_id}}
@@ -149,6 +150,17 @@ def test_an_answer_that_was_lost_ends_it_as_unknown(visit: Visit) -> None:
     visit.fail(visit.start(), kind="unknown")
     visit.supervise()
     assert (visit.outcome(), visit.count("scheduled")) == ("unknown", 1)
+
+
+def test_a_task_that_is_over_after_its_start_without_an_outcome_ends_it_as_unknown(visit: Visit) -> None:
+    visit.supervise()
+    payload = visit.start()
+    visit.supervise()
+    assert visit.outcome() is None
+    visit.lose_task()
+    visit.supervise()
+    assert (visit.outcome(), visit.count("scheduled")) == ("unknown", 1)
+    assert "validation_failure_message" in visit.succeed(payload)
 
 
 def test_what_never_started_uses_up_no_attempt_but_the_run_limit_ends_it(visit: Visit) -> None:
