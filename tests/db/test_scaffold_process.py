@@ -75,7 +75,7 @@ class Visit:
         with self.database.connect() as conn, conn.transaction():
             conn.execute("set local session_replication_role = replica")
             for table in ("visit_task", "visit_task_scheduled", "visit_task_failed"):
-                conn.execute(f"update visit.{table} set created_at = created_at - interval '1 day'")  # type: ignore[arg-type]
+                conn.execute(f"update visit.{table} set created_at = created_at - interval '1 day'")
 
     def next_check(self) -> float | None:
         """Seconds until the supervisor's waiting run."""
