@@ -205,6 +205,10 @@ class FakeResend(Fake):
             return _resend_error(422, "missing_required_field", f"missing {missing[0]}")
         if not message.get("html") and not message.get("text"):
             return _resend_error(422, "validation_error", "html or text is needed")
+        with self.changed:
+            return self._send_once(message, key)
+
+    def _send_once(self, message: dict[str, Any], key: str | None) -> tuple[int, object]:
         if key is not None and key in self._by_key:
             sent, identity = self._by_key[key]
             if sent == message:
