@@ -91,7 +91,10 @@ def _is_new(conn: Connection, source: str, file: SqlFile) -> bool:
         return conn.execute(_NOTE, [source, file.name, file.sha256]).fetchone() == (True,)
     except psycopg.Error as exc:
         if exc.sqlstate == "RQ004":
-            raise MigrationRefused(f"{exc.diag.message_primary}: {exc.diag.message_hint}") from exc
+            raise MigrationRefused(
+                f"{exc.diag.message_primary}, from a folder that is called {source}: {exc.diag.message_hint} If it was"
+                " another project's folder, give this one a --source of its own."
+            ) from exc
         raise
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,29 @@ def test_a_login_that_may_not_see_is_told_which_may(call: Call, database: Databa
         status, out, err = call("process", *arguments)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert "give --database-url of the owner or an administrator" in err
+
+
+@pytest.fixture
+def operator(database: Database) -> Iterator[str]:
+    """The address of a login that may become the owner and has none of its rights by itself."""
+    database.execute("create role operator login noinherit password 'x'; grant reproq_owner to operator")
+    yield f"postgresql://operator:x@127.0.0.1:{database.server.port}/{database.name}"
+    database.execute("drop role operator")
+
+
+def test_a_login_that_may_become_the_owner_sees_and_orders_as_the_owner(
+    call: Call, database: Database, operator: str
+) -> None:
+    number = sends.send(database)
+    sends.supervise(database, number)
+    sends.fail(database, sends.begin(database, number))
+    for arguments, told in (
+        (["show", "comms.send_email", str(number)], "failed"),
+        (["dry-run", "comms.send_email", "--id", str(number)], "insert comms.send_email_task_ended"),
+        (["list"], "comms.send_email"),
+    ):
+        status, out, err = call("process", *arguments, "--database-url", operator)
+        assert (status, err) == (0, "")
+        assert told in out
+    sends.supervise(database, number)
+    assert call("process", "retry", "comms.send_email", str(number), "--database-url", operator)[0] == 0

@@ -51,7 +51,9 @@ def test_files_are_applied_once_each_in_order(database: Database, own: Path) -> 
 def test_a_file_that_was_changed_after_it_was_applied_is_refused(database: Database, own: Path) -> None:
     process_files.apply(database.dsn, own, say=quietly)
     (own / "0001_first.sql").write_text("create table public.other (id int)")
-    with pytest.raises(MigrationRefused, match=r"0001_first\.sql was changed .* Put its text back"):
+    with pytest.raises(
+        MigrationRefused, match=r"0001_first\.sql was changed .* called own: Put its text back, .* --source"
+    ):
         process_files.apply(database.dsn, own, say=quietly)
     assert database.execute("select to_regclass('public.other')") == [(None,)]
 
