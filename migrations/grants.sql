@@ -25,7 +25,8 @@ grant execute on function
 grant usage on schema queues, comms to reproq_app;
 grant execute on function
     queues.enqueue, queues.enqueue_many, queues.enqueue_once, queues.cancel, queues.task_status,
-    queues.put_schedule, queues.drop_schedule, queues.enable_schedule, queues.run_schedule, queues.schedule_slots, queues.cron_next,
+    queues.put_schedule, queues.drop_schedule, queues.enable_schedule, queues.run_schedule, queues.schedule_slots, queues.list_schedules,
+    queues.cron_next,
     queues.cron_fault,
     comms.send_email, comms.send_email_from_template, comms.create_email_message, comms.kickoff_send_email_task,
     comms.send_email_status, comms.cancel_email,
@@ -36,7 +37,8 @@ grant execute on function
 grant usage on schema queues, internal, comms to reproq_process_author;
 grant execute on function
     queues.enqueue_system, queues.supervise, queues.unsupervise, queues.is_over, queues.cancel, queues.task_status,
-    queues.put_schedule, queues.drop_schedule, queues.enable_schedule, queues.run_schedule, queues.schedule_slots, queues.cron_next,
+    queues.put_schedule, queues.drop_schedule, queues.enable_schedule, queues.run_schedule, queues.schedule_slots, queues.list_schedules,
+    queues.cron_next,
     queues.cron_fault,
     internal.allow_schema, internal.facts_stay, internal.note_process_file,
     comms.growing_delay, comms.halving_delay, comms.backoff, comms.id_of, comms.refused,

@@ -14,7 +14,11 @@ from .conftest import Queue, refused
 
 MAY = "select distinct proname::text as name from pg_proc where has_function_privilege(%s, oid, 'EXECUTE') and "
 OURS = "pronamespace::regnamespace::text in ('queues', 'internal')"
-APP_MAY = {"enqueue", "enqueue_many", "enqueue_once", "cancel", "task_status"}
+APP_MAY = {
+    *("enqueue", "enqueue_many", "enqueue_once", "cancel", "task_status"),
+    *("put_schedule", "drop_schedule", "enable_schedule", "run_schedule", "schedule_slots", "list_schedules"),
+    *("cron_next", "cron_fault"),
+}
 ROLES = ["worker_service_user", "reproq_app", "reproq_reader", "reproq_dispatcher", "reproq_process_author"]
 
 
@@ -55,7 +59,7 @@ def test_no_role_has_a_right_on_a_table(q: Queue, role: str) -> None:
     assert may == []
 
 
-def test_an_app_may_call_five_functions(q: Queue) -> None:
+def test_an_app_may_call_these_functions_and_no_other(q: Queue) -> None:
     rows = q.rows(MAY + OURS, "reproq_app")
     assert {row["name"] for row in rows} == APP_MAY
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import psycopg
@@ -39,7 +40,11 @@ expressions = st.tuples(field(0, 59), field(0, 23), days, months, weekdays).map(
 moments = st.one_of(
     st.sampled_from([(2026, 3, 28), (2026, 10, 24), (2026, 3, 7), (2026, 10, 31), (2026, 4, 4), (2026, 10, 3)]),
     st.tuples(st.integers(2024, 2030), st.integers(1, 12), st.integers(1, 28)),
-).flatmap(lambda day: st.integers(0, 2880 * 60).map(lambda s: datetime(*day, tzinfo=UTC) + timedelta(seconds=s)))
+).flatmap(
+    lambda day: st.integers(0, 2880 * 60).map(
+        lambda s: datetime(day[0], day[1], day[2], tzinfo=UTC) + timedelta(seconds=s)
+    )
+)
 
 
 def judged(expression: str, zone: str, after: datetime, count: int) -> list[datetime]:
@@ -67,9 +72,10 @@ def test_slots_are_those_of_cronsim(database: Database) -> None:
             want = judged(expression, zone, after, 4)
         except CronSimError:
             want = []
-        at, got = after, []
+        at = after
+        got: list[datetime] = []
         for _ in want:
-            (row,) = connection.execute("select queues.cron_next(%s, %s, %s)", (expression, zone, at)).fetchall()
+            row: Any = connection.execute("select queues.cron_next(%s, %s, %s)", (expression, zone, at)).fetchone()
             at = row[0].astimezone(UTC)
             got.append(at)
         assert got == want, (expression, zone, after)
@@ -117,7 +123,8 @@ def test_nights_on_which_clocks_change_and_days_that_are_rare(
 @pytest.mark.parametrize(
     "expression",
     ["", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 * ", "* * * * 8",
-     "*/0 * * * *", "5-1 * * * *", "a * * * *", "* * * * MOON", "1.5 * * * *", "-1 * * * *", "1- * * * *", "*-5 * * * *",
+     "*/0 * * * *", "5-1 * * * *", "a * * * *", "* * * * MOON",
+     "1.5 * * * *", "-1 * * * *", "1- * * * *", "*-5 * * * *",
      "@never", "x" * 500, "0 0 30 2 *", "0 0 31 4,6 *", "* * * * 1#6", "* * ; drop * *"],
 )  # fmt: skip
 def test_a_bad_expression_is_refused_in_one_line(database: Database, expression: str) -> None:

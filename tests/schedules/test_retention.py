@@ -62,7 +62,8 @@ def test_a_deleted_row_goes_as_a_cancelled_one_whatever_it_was(database: Databas
 
 def test_a_queue_may_keep_its_rows_longer_or_shorter(database: Database) -> None:
     database.execute(
-        "insert into queues.queue_settings (queue_name, keep_successful) values ('short', '1 hour'), ('long', '99 years')"
+        "insert into queues.queue_settings (queue_name, keep_successful)"
+        " values ('short', '1 hour'), ('long', '99 years')"
     )
     _row(database, "SUCCESSFUL", 0.1, queue="short")
     long = _row(database, "SUCCESSFUL", 5000, queue="long")
@@ -75,7 +76,8 @@ def test_all_of_a_long_history_is_walked_through_batch_by_batch(database: Databa
         "select queues.enqueue_many('t', array(select jsonb_build_object('n', n) from generate_series(1, 12000) n))"
     )
     database.execute(
-        "update queues.task_runs set status = 'SUCCESSFUL', result_json = 'null', completed_at = now() - interval '8 days',"
+        "update queues.task_runs"
+        " set status = 'SUCCESSFUL', result_json = 'null', completed_at = now() - interval '8 days',"
         " created_at = now() - interval '9 days' where id % 2 = 0"
     )
     database.execute("update queues.task_runs set created_at = now() - interval '9 days'")
@@ -96,7 +98,8 @@ def test_events_errors_and_silent_workers_go_too(database: Database) -> None:
         "insert into queues.error (source, message, created_at) values ('x', 'y', now() - interval '91 days')"
     )
     database.execute(
-        "insert into queues.workers (id, hostname, pid, version, pool_size, last_heartbeat) values ('w', 'h', 1, '1', 1, now() - interval '91 s')"
+        "insert into queues.workers (id, hostname, pid, version, pool_size, last_heartbeat)"
+        " values ('w', 'h', 1, '1', 1, now() - interval '91 s')"
     )
     done = clean(database)
     assert (done["events_forgotten"], done["workers_removed"]) == (2, 1)

@@ -17,7 +17,7 @@ from tests.worker.harness import House, wait_until
 NOON = datetime(2030, 6, 1, 12, tzinfo=UTC)
 
 
-def put(database: Database, name: str = "s", **given: object) -> None:
+def put(database: Database, name: str = "s", **given: Any) -> None:
     given = {"task_type": "t", "cron": "0 * * * *"} | given
     if "every" in given:
         given["cron"] = None
@@ -46,7 +46,8 @@ def test_a_slot_is_enqueued_when_it_is_due_and_once(database: Database) -> None:
     assert enqueue_due(database, NOON) == 1
     assert enqueue_due(database, NOON + timedelta(minutes=59)) == 0
     (row,) = database.execute(
-        "select task_type::text, payload_json, queue_name::text, priority, max_attempts, idempotency_key::text from queues.task_runs"
+        "select task_type::text, payload_json, queue_name::text, priority, max_attempts, idempotency_key::text"
+        " from queues.task_runs"
     )
     assert row == ("t", {"n": 1}, "q", 7, 9, "schedule s 2030-06-01T12:00:00Z")
     assert due(database) == [NOON]
@@ -78,7 +79,7 @@ def test_a_key_keeps_a_slot_from_coming_twice_even_when_the_row_is_put_back(data
 @pytest.mark.parametrize(("catch_up", "hours"), [("none", []), ("one", [5]), ("all", [0, 1, 2, 3, 4, 5])])
 @pytest.mark.parametrize("given", [{"cron": "0 * * * *"}, {"every": timedelta(hours=1)}], ids=["cron", "interval"])
 def test_what_was_missed_is_caught_up_as_the_schedule_says(
-    database: Database, given: dict[str, object], catch_up: str, hours: list[int]
+    database: Database, given: dict[str, Any], catch_up: str, hours: list[int]
 ) -> None:
     put(database, catch_up=catch_up, **given)
     enqueue_due(database, NOON + timedelta(hours=5, minutes=30))
@@ -181,7 +182,8 @@ def test_workers_keep_time_and_another_takes_over_when_the_leader_dies(house: Ho
     wait_until(lambda: house.one(ticks) >= seen + 4, house.story)
     house.sql("select queues.enable_schedule('often', false)")
     gaps = house.sql(
-        "select distinct run_after - lag(run_after) over (order by run_after) from queues.task_runs where task_type = 'tick'"
+        "select distinct run_after - lag(run_after) over (order by run_after)"
+        " from queues.task_runs where task_type = 'tick'"
     )
     assert {gap for (gap,) in gaps} == {None, timedelta(seconds=1)}  # none missing, none twice
     assert other.stop() == 0
