@@ -45,3 +45,5 @@ create table internal.retention (
     after_id bigint not null default 0
 );
 insert into internal.retention default values;
+
+alter table queues.workers add leads boolean not null default false;

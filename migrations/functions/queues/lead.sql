@@ -17,5 +17,8 @@ begin
     returning l.term, extract(epoch from lead.lease) into lead.term, lead.left_s;
     if lead.term is null then
         select extract(epoch from l.until - clock_timestamp()) into lead.left_s from queues.leader l;
+    else
+        update queues.workers w set leads = w.id = lead.worker_id
+        where w.leads <> (w.id = lead.worker_id);
     end if;
 end $$;
