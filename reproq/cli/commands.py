@@ -11,6 +11,7 @@ _HOMES = {
     "migrate": "reproq.cli.migrate",
     "enqueue": "reproq.cli.enqueue",
     "tasks": "reproq.cli.tasks",
+    "doctor": "reproq.cli.doctor",
     "demo": "reproq.cli.demo",
     "bench": "reproq.cli.bench",
 }
@@ -19,6 +20,7 @@ _SUMMARIES = {
     "migrate": "Bring the database's schema up to date.",
     "enqueue": "Store a task.",
     "tasks": "Look at tasks, cancel, delete, replay.",
+    "doctor": "Look whether a database is as it should be.",
     "demo": "See it work, without a database of your own.",
     "bench": "Measure this machine and server.",
 }
