@@ -45,9 +45,14 @@ def login(q: Queue) -> Iterator[Callable[[str], Connection]]:
 
 def denied(conn: Connection, statement: str) -> bool:
     try:
-        conn.execute(as_sql(statement))
-    except psycopg.errors.InsufficientPrivilege:
-        return True
+        with conn.transaction(force_rollback=True):
+            conn.execute(as_sql(statement))
+    except (
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.WrongObjectType,
+        psycopg.errors.ObjectNotInPrerequisiteState,
+    ):
+        return True  # the latter two: a view can't be truncated or written
     return False
 
 
@@ -61,7 +66,7 @@ def test_a_stolen_login_reads_and_changes_no_table(q: Queue, login: Callable[[st
     for name in relations:
         for statement in (f"delete from {name}", f"truncate {name}", f"insert into {name} default values"):
             assert denied(conn, statement), statement
-        assert denied(conn, f"lock table {name} in access exclusive mode") or name in REDACTED, name
+        assert denied(conn, f"lock table {name} in access exclusive mode"), name
     for row in q.rows(SEQUENCES):
         assert denied(conn, f"select nextval('{row['name']}')"), row["name"]
         assert denied(conn, f"select setval('{row['name']}', 1)"), row["name"]
@@ -108,13 +113,11 @@ def test_the_dispatcher_and_nobody_else_may_call_nothing_yet(q: Queue, login: Ca
 
 def leave_canaries(q: Queue) -> None:
     """One of everything that a task may quote."""
-    failed = q.claimed(
-        "shop.pay", payload=Jsonb({"card": CANARY}), idempotency_key=CANARY, max_attempts=1, trace=CANARY
-    )
+    failed = q.claimed("shop.pay", payload={"card": CANARY}, idempotency_key=CANARY, max_attempts=1, trace=CANARY)
     q.fail(failed, error=CANARY, error_detail={"traceback": CANARY, "output": CANARY})
-    done = q.claimed("shop.pay", payload=Jsonb({"card": CANARY}), limit_key=CANARY)
+    done = q.claimed("shop.pay", payload={"card": CANARY}, limit_key=CANARY)
     q.succeed(done, payload=CANARY)
-    cancelled = q.enqueue("shop.pay", payload=Jsonb({"card": CANARY}))
+    cancelled = q.enqueue("shop.pay", payload={"card": CANARY})
     q.cancel(cancelled, CANARY)
     deleted = q.enqueue("shop.pay")
     q.soft_delete(deleted, CANARY)
