@@ -88,7 +88,8 @@ def test_a_stolen_login_becomes_nobody_else_and_creates_nothing_of_ours(
         "alter function queues.finish owner to session_user",
         "create or replace function queues.task_status(id bigint) returns text language sql as 'select null::text'",
         "drop function queues.cancel",
-        "create trigger t before insert on queues.task_runs for each row execute function suppress_redundant_updates_trigger()",
+        "create trigger t before insert on queues.task_runs for each row"
+        " execute function suppress_redundant_updates_trigger()",
         "grant reproq_owner to session_user",
         "set session_replication_role = replica",
         "comment on schema queues is 'mine'",
@@ -105,7 +106,8 @@ def test_the_dispatcher_and_nobody_else_may_call_nothing_yet(q: Queue, login: Ca
     conn = login("reproq_dispatcher")
     callable_ = q.rows(
         "select p.oid::regprocedure::text as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-        " where n.nspname in ('queues', 'internal', 'comms') and has_function_privilege('reproq_dispatcher', p.oid, 'EXECUTE')"
+        " where n.nspname in ('queues', 'internal', 'comms')"
+        " and has_function_privilege('reproq_dispatcher', p.oid, 'EXECUTE')"
     )
     assert [row["name"] for row in callable_] == ["internal.schema_state()"]
     assert q.rows("select role_prefix from internal.schema_state()", by=conn) == [{"role_prefix": ""}]
