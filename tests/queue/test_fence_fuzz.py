@@ -1,4 +1,4 @@
-"""A stolen worker login guesses fences: a hundred thousand calls change no row that it doesn't hold and tell nothing."""
+"""A stolen worker login guesses fences: a hundred thousand calls change no row it does not hold and tell nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def guess(q: Queue, thief: Connection, door: str, calls: int) -> dict[str, int]:
             as_sql(statement),
             {"holder": HOLDER, "calls": calls},
         )
-        return {str(answer): int(times) for answer, times in cursor.fetchall()}
+        return {str(answer): int(str(times)) for answer, times in cursor.fetchall()}
 
 
 @pytest.mark.parametrize("door", DOORS)
