@@ -41,7 +41,7 @@ _KEYS: dict[str, Parse] = {
     "children": number(1, 4096),
     "memory": size(2**20, 2**50),
     "cpu": duration(1, 86400 * 366),
-    "files": number(16, 2**20),
+    "files": number(128, 2**20),
     "processes": number(1, 2**22),
     "file_size": size(0, 2**60),
     "uid": _uids,

@@ -190,6 +190,8 @@ def _leave_network() -> None:
 
 def _become(uid: int) -> None:
     """And the group of the same number: none of the worker's groups stays."""
+    import warnings  # noqa: F401 - execvpe imports it, and the new user may not be able to read the standard library
+
     try:
         os.setgroups([])
         os.setresgid(uid, uid, uid)

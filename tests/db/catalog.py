@@ -50,10 +50,11 @@ SECTIONS = {
         select format('%s %s of %s: %s', case c.relkind when 'r' then 'table' when 'v' then 'view'
                       when 'S' then 'sequence' else c.relkind::text end, c.oid::regclass, pg_get_userbyid(c.relowner),
                       {_rights("c.relacl", "c.relowner")})
-        from pg_class c join pg_namespace n on n.oid = c.relnamespace where {_OURS} and c.relkind not in ('i', 't', 'c')""",
+        from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where {_OURS} and c.relkind not in ('i', 't', 'c')""",
     "columns of views": f"""
         select format('%s: %s', c.oid::regclass, string_agg(a.attname, ', ' order by a.attnum))
-        from pg_class c join pg_namespace n on n.oid = c.relnamespace 
+        from pg_class c join pg_namespace n on n.oid = c.relnamespace
         join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 where {_OURS} and c.relkind = 'v' group by c.oid""",
     "columns with rights of their own": f"""
         select format('%s.%s: %s', c.oid::regclass, a.attname, a.attacl)
