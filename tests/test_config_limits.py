@@ -22,7 +22,8 @@ def settings(folder: Path, text: str, app: tuple[str, ...] = ("reproq.bench.app"
 
 def test_limits_are_tables_of_the_file(tmp_path: Path) -> None:
     text = (
-        '[[limits]]\nprefix = "media."\nmemory = "1GiB"\ncpu = "90s"\nfiles = 200\nprocesses = 50\nfile_size = "10MiB"\n'
+        '[[limits]]\nprefix = "media."\nmemory = "1GiB"\ncpu = "90s"\nfiles = 200\nprocesses = 50\n'
+        'file_size = "10MiB"\n'
         "children = 3\n"
     )
     (entry,) = settings(tmp_path, text).limits

@@ -23,6 +23,8 @@ IMPORTERS = {
     "reproq/cli/commands.py": "the commands, from a table",
 }
 
+EVALUATORS = {"reproq/tasks.py": "annotations, from the app's own source"}
+
 
 def sins(path: Path) -> Iterator[str]:
     where = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
@@ -34,11 +36,11 @@ def sins(path: Path) -> Iterator[str]:
             names = [node.module or ""]
         for name in names:
             if name.partition(".")[0] in FORBIDDEN_MODULES:
-                yield f"{where}:{node.lineno} imports {name}"
+                yield f"{where} imports {name}"
         if isinstance(node, ast.Call):
             called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
             method = isinstance(node.func, ast.Attribute)
-            if called in FORBIDDEN_CALLS and not (method and called == "compile"):
+            if called in FORBIDDEN_CALLS and not (method and called == "compile") and where not in EVALUATORS:
                 yield f"{where}:{node.lineno} calls {called}"
             if called == "import_module" and where not in IMPORTERS:
                 yield f"{where}:{node.lineno} imports by name"
