@@ -15,8 +15,9 @@ from reproq.config import SettingsError
 @click.command("migrate")
 @settings_options("database_url", "migrate_url", "role_prefix")
 @click.option("--sql", "as_sql", is_flag=True, help="Print everything for `psql -f` instead of running it.")
+@click.option("--harden-database", "harden", is_flag=True, help="Also take TEMP, and CREATE on public, from everybody.")
 @click.option("--roles-sql", "as_roles", is_flag=True, help="Print only what an administrator must run: the roles.")
-def command(as_sql: bool, as_roles: bool, **flags: Any) -> None:
+def command(as_sql: bool, as_roles: bool, harden: bool, **flags: Any) -> None:
     """Bring the database's schema up to this version; safe to repeat, and to run from many hosts at once.
 
     \b
@@ -26,12 +27,16 @@ def command(as_sql: bool, as_roles: bool, **flags: Any) -> None:
       reproq migrate --roles-sql | psql -v login=deployer postgresql://postgres@db/shop
     Read before you run, or apply by another tool:
       reproq migrate --sql > reproq.sql
+    Nobody but the database's owner needs temporary tables or tables in schema public:
+      reproq migrate --harden-database --database-url postgresql://admin@db/shop
     Two independent installations on one server:
       reproq migrate --role-prefix acme_ --database-url postgresql://admin@db/acme
     """
     log.setup("info", human=True)
     if as_sql and as_roles:
         raise click.UsageError("--sql already holds the roles; give only one of --sql and --roles-sql")
+    if harden and (as_sql or as_roles):
+        raise click.UsageError("--harden-database asks the database who would lose something; it can't be printed")
     settings = loaded(flags, need_database=False)
     from reproq.db import migrate
 
@@ -45,3 +50,5 @@ def command(as_sql: bool, as_roles: bool, **flags: Any) -> None:
     report = patiently(lambda: migrate.migrate(dsn, role_prefix=settings.role_prefix, say=click.echo))
     if not report.applied:
         click.echo(f"nothing to do: the schema is at version {report.after}")
+    if harden:
+        migrate.harden(dsn, say=click.echo)

@@ -246,3 +246,14 @@ def test_a_setting_of_the_parser_lets_no_named_function_through(own: Queue, sett
         if "handler" in payload:
             with pytest.raises(psycopg.Error, match="names a function"):
                 app.execute("select queues.enqueue_many('t', array[%s::jsonb])", [payload])
+
+
+@pytest.mark.parametrize("value", ["on", "off"])
+def test_a_literal_means_the_same_however_the_session_reads_backslashes(own: Queue, value: str) -> None:
+    app = own.database.connect("app")
+    app.execute(f"set standard_conforming_strings = {value}".encode())
+    for key in ("xhandler", "a_handler_", "handler"):
+        app.execute("select queues.enqueue('t', jsonb_build_object(%s::text, 'no.such'))", [key])
+        app.execute("select queues.enqueue_many('t', array[jsonb_build_object(%s::text, 'no.such')])", [key])
+    literals = [row for row in own.rows(FUNCTIONS) if "\\" in re.sub(r"--[^\n]*", "", row["source"])]
+    assert [row["name"] for row in literals] == [], "a backslash in a literal is read by the caller's session"
