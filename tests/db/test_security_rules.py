@@ -288,3 +288,20 @@ def test_an_installation_with_a_role_prefix_is_judged_by_its_own_roles(
             sql.SQL("grant execute on function queues.replay to {}").format(sql.Identifier(f"{prefix}reproq_app"))
         )
         assert f"{prefix}reproq_app has EXECUTE" in texts(verdicts(conn)["roles.held"])
+
+
+def test_a_managed_server_without_a_superuser_passes_every_rule(
+    new_database: Callable[..., Any], new_login: Callable[..., str], prefix: str
+) -> None:
+    """As its administrator would do it: a login with CREATEROLE that owns the database migrates, and asks doctor."""
+    from reproq.db import migrate
+
+    database = new_database()
+    deployer = new_login(database, "createrole", owns=True)
+    migrate.migrate(deployer, role_prefix=prefix, say=lambda _: None)
+    worker = new_login(database, f"in role {prefix}worker_service_user")
+    with connect(deployer, name="test") as conn:
+        found = verdicts(conn)
+    assert [(name, texts(verdict)) for name, verdict in found.items() if verdict.failed or verdict.unseen] == []
+    with connect(worker, name="test") as conn:
+        assert conn.execute("select queues.nothing_left(null, null)").fetchone() == (True,)

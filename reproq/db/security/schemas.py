@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from reproq.db.doctor.rule import Finding, Rule, query
 from reproq.db.doctor.scene import Scene
+from reproq.db.security.logins import LOGINS
 
 _PUBLIC = """
     select format('everybody may call %%s', p.oid::regprocedure), format('revoke execute on routine %%s from public;',
@@ -13,26 +14,25 @@ _PUBLIC = """
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
     where n.nspname = any(%(theirs)s) and a.grantee = 0 order by 1"""
-_WRITABLE = """
-    select format('%%I may create in schema %%I', r.rolname, n.nspname), format('revoke create on schema %%I from %%I,
-           public;', n.nspname, r.rolname)
-    from pg_namespace n
-    cross join lateral (
-        select rolname, oid from pg_roles where rolname = any(%(service)s) and rolname <> %(author)s::text
+# Authors create in schemas of their own, and members of the owner in Reproq's: neither is a worker or an app.
+_WRITABLE = f"""{LOGINS}, users as (
+        select l.oid, l.rolname from ours l
+        where not l.rolsuper
+          and exists (select from reach r join pg_roles g on g.oid = r.role
+                      where r.login = l.oid and g.rolname = any(%(service)s) and g.rolname <> %(author)s::text)
+          and not exists (select from reach r join pg_roles g on g.oid = r.role
+                          where r.login = l.oid and g.rolname = %(owner)s::text)
         union all
-        select m.rolname, m.oid from pg_auth_members a join pg_roles m on m.oid = a.member
-               join pg_roles g on g.oid = a.roleid
-        where g.rolname = any(%(service)s) and g.rolname <> %(author)s::text and not m.rolsuper
-          and m.rolname <> %(owner)s::text and m.oid <> n.nspowner
-    ) as r
-    where n.nspname = any(%(watched)s) and has_schema_privilege(r.oid, n.oid, 'CREATE')
-    union
-    select format('schema %%I belongs to %%I, a login of Reproq''s', n.nspname, m.rolname),
+        select oid, rolname from pg_roles where rolname = any(%(service)s) and rolname <> %(author)s::text
+    )
+    select format('schema %%I belongs to %%I, a login or role of Reproq''s', n.nspname, u.rolname),
            format('alter schema %%I owner to …;', n.nspname)
-    from pg_namespace n join pg_roles m on m.oid = n.nspowner join pg_auth_members a on a.member = m.oid
-        join pg_roles g on g.oid = a.roleid
-    where n.nspname = any(%(watched)s) and g.rolname = any(%(service)s) and g.rolname <> %(author)s::text
-           and not m.rolsuper
+    from pg_namespace n join users u on u.oid = n.nspowner where n.nspname = any(%(watched)s)
+    union all
+    select format('%%I may create in schema %%I', u.rolname, n.nspname),
+           format('revoke create on schema %%I from %%I, public;', n.nspname, u.rolname)
+    from pg_namespace n cross join users u
+    where n.nspname = any(%(watched)s) and u.oid <> n.nspowner and has_schema_privilege(u.oid, n.oid, 'CREATE')
     order by 1"""
 # Whoever creates in an allowed schema: its owner, and the owners of what is in it.
 _DEFAULTS = """
