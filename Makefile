@@ -28,7 +28,7 @@ check: lint types rooms test
 # Scenarios that compare two rates run alone, the others side by side.
 SEED ?= 1,2,3
 SIZE ?= full
-FAULTS := FAULTS_SEED=$(SEED) FAULTS_SIZE=$(SIZE) $(BIN)/python -m pytest tests/faults -q -rP --no-header -p no:cacheprovider
+FAULTS = FAULTS_SEED=$(SEED) FAULTS_SIZE=$(SIZE) $(BIN)/python -m pytest tests/faults -q -rP --no-header -p no:cacheprovider
 faults: $(STAMP)
 ifdef SCENARIO
 	@$(FAULTS) -k "$$(case $(SCENARIO) in *[!0-9]*) echo $(SCENARIO) ;; *) printf 's%02d' $(SCENARIO) ;; esac)" $(ARGS)

@@ -1,4 +1,4 @@
-"""Draws the table of docs/configuration.md from reproq/config/options.py: python docs/draw_settings.py"""
+"""Draws the tables of docs/configuration.md and docs/providers.md from reproq/config: python docs/draw_settings.py"""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from reproq.config import Settings, plain  # noqa: E402  (the checkout's own, wherever we are started)
-from reproq.config.options import OPTIONS, Option  # noqa: E402
+from reproq.config import ProviderSettings, Settings, plain  # noqa: E402  (the checkout's own, wherever we are started)
+from reproq.config.options import OPTIONS, PROVIDERS, Option  # noqa: E402
 
 PAGE = ROOT / "docs/configuration.md"
+PROVIDERS_PAGE = ROOT / "docs/providers.md"
 BEGIN = "<!-- settings: drawn by draw_settings.py -->\n"
 END = "<!-- end -->\n"
 
@@ -58,6 +59,20 @@ _MEANINGS = {
     "log_payloads": "allow payloads and results in log fields",
     "log_level": "`debug`, `info`, `warning`, `error`",
 }
+_PROVIDER_MEANINGS = {
+    "email_provider": "`smtp`, `resend`, `console` or `file`",
+    "sms_provider": "`twilio`, `console` or `file`",
+    "email_from": "sender of emails that name none: `shop@example.org` or `Shop <shop@example.org>`",
+    "sms_from": "sender of SMS that name none: a number, a name, or the SID of a messaging service. "
+    "The own variable wins over `TWILIO_FROM`",
+    "smtp_url": "`smtp://user:password@host:587?tls=starttls`",
+    "resend_api_key": "Resend's key; one that may only send is enough",
+    "resend_api_url": "another address of its API",
+    "twilio_account_sid": "Twilio's account, `AC…`",
+    "twilio_auth_token": "its token",
+    "twilio_api_url": "another address of its API",
+    "outbox_dir": "folder of the provider `file`",
+}
 
 
 def default_of(option: Option) -> str:
@@ -81,12 +96,29 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def drawn(page: str) -> str:
+def provider_table() -> str:
+    lines = ["| variable | key in the file | default | meaning |", "|---|---|---|---|"]
+    for option in PROVIDERS:
+        variables = ", ".join(f"`{name}`" for name in option.variables)
+        key = f"`{option.key}`" if option.key else "– (a secret)"
+        value = getattr(ProviderSettings, option.field)
+        default = f"`{value}`" if value else "none"
+        lines.append(f"| {variables} | {key} | {default} | {_PROVIDER_MEANINGS[option.field]} |")
+    return "\n".join(lines) + "\n"
+
+
+def drawn(page: str, table: str) -> str:
     """The page with the table of today."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}{table()}{END}{tail}"
+    return f"{head}{BEGIN}{table}{END}{tail}"
+
+
+def pages() -> dict[Path, str]:
+    tables = {PAGE: table(), PROVIDERS_PAGE: provider_table()}
+    return {path: drawn(path.read_text("utf-8"), table) for path, table in tables.items()}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(drawn(PAGE.read_text("utf-8")), "utf-8")
+    for path, page in pages().items():
+        path.write_text(page, "utf-8")

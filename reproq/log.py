@@ -63,6 +63,8 @@ class Event:
     FINISH_REPEATED: Final = "finish_repeated"
     HEARTBEAT_LATE: Final = "heartbeat_late"
     WOKEN: Final = "woken"
+    LEADING: Final = "leading"
+    HOUSE_KEPT: Final = "house_kept"
     NOBODY_SERVES: Final = "nobody_serves"
     LOG_DROPPED: Final = "log_dropped"
     INTERNAL_ERROR: Final = "internal_error"

@@ -137,8 +137,7 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name() -> None:
 def test_variables_of_other_parts_and_of_kubernetes_service_links_are_not_unknown() -> None:
     settings(
         {
-            "REPROQ_EMAIL_PROVIDER": "smtp",
-            "REPROQ_SMTP_URL_FILE": "/x",
+            "REPROQ_SMTP_URL_FILE": "/x",  # no provider is chosen, so nobody reads it
             "REPROQ_TICKET_KEY": "k",
             "REPROQ_TEST_PG": "15",
             "REPROQ_SERVICE_HOST": "10.0.0.1",

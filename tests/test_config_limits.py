@@ -72,7 +72,7 @@ def test_what_only_root_can_do_is_refused_to_others_at_start(
 def test_each_entry_is_a_pool_of_its_own_and_the_longest_prefix_comes_first(tmp_path: Path) -> None:
     text = '[[limits]]\nprefix = "a."\nfiles = 200\n[[limits]]\nprefix = "a.b."\ncpu = 5\n'
     text += '[[command]]\nprefix = "c."\ncommand = "sh"\n[[limits]]\nprefix = "c."\nmemory = "1GiB"\n'
-    found = {kind.name: kind for kind in kinds(settings(tmp_path, text), b"")}
+    found = {kind.name: kind for kind in kinds(settings(tmp_path, text))}
     assert [found[name].prefixes for name in ("command0", "limited0", "limited1", "app")] == [
         ("c.",), ("a.b.",), ("a.",), None,
     ]  # fmt: skip

@@ -21,7 +21,7 @@ DEPTH = {
     "reproq.client": 3,
     "reproq.queue": 4,
     "reproq.executor": 4,
-    "reproq.channels": 4,
+    "reproq.channels": 5,
     "reproq.db": 5,
     "reproq.config": 6,
     "reproq.log": 6,

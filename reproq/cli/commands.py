@@ -12,6 +12,7 @@ _HOMES = {
     "enqueue": "reproq.cli.enqueue",
     "tasks": "reproq.cli.tasks",
     "doctor": "reproq.cli.doctor",
+    "process": "reproq.cli.process",
     "demo": "reproq.cli.demo",
     "bench": "reproq.cli.bench",
 }
@@ -21,6 +22,7 @@ _SUMMARIES = {
     "enqueue": "Store a task.",
     "tasks": "Look at tasks, cancel, delete, replay.",
     "doctor": "Look whether a database is as it should be.",
+    "process": "Look at business processes, write your own.",
     "demo": "See it work, without a database of your own.",
     "bench": "Measure this machine and server.",
 }

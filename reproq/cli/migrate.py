@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +18,9 @@ from reproq.config import SettingsError
 @click.option("--sql", "as_sql", is_flag=True, help="Print everything for `psql -f` instead of running it.")
 @click.option("--harden-database", "harden", is_flag=True, help="Also take TEMP, and CREATE on public, from everybody.")
 @click.option("--roles-sql", "as_roles", is_flag=True, help="Print only what an administrator must run: the roles.")
-def command(as_sql: bool, as_roles: bool, harden: bool, **flags: Any) -> None:
+@click.option("--dir", "folder", metavar="DIR", help="Apply your own processes from DIR instead, each file once.")
+@click.option("--source", metavar="NAME", help="What the ledger calls DIR (default: the folder's name).")
+def command(as_sql: bool, as_roles: bool, harden: bool, folder: str | None, source: str | None, **flags: Any) -> None:
     """Bring the database's schema up to this version; safe to repeat, and to run from many hosts at once.
 
     \b
@@ -31,12 +34,18 @@ def command(as_sql: bool, as_roles: bool, harden: bool, **flags: Any) -> None:
       reproq migrate --harden-database --database-url postgresql://admin@db/shop
     Two independent installations on one server:
       reproq migrate --role-prefix acme_ --database-url postgresql://admin@db/acme
+    Processes of your own, as a login with reproq_process_author and CREATE on the database:
+      reproq migrate --dir db/processes --database-url postgresql://deployer@db/shop
     """
     log.setup("info", human=True)
     if as_sql and as_roles:
         raise click.UsageError("--sql already holds the roles; give only one of --sql and --roles-sql")
-    if harden and (as_sql or as_roles):
-        raise click.UsageError("--harden-database asks the database who would lose something; it can't be printed")
+    if harden and (as_sql or as_roles or folder is not None):
+        raise click.UsageError(
+            "--harden-database asks the database who would lose something; give it neither --sql, --roles-sql nor --dir"
+        )
+    if (folder is None and source is not None) or (folder is not None and (as_sql or as_roles)):
+        raise click.UsageError("--source goes with --dir, and neither with --sql or --roles-sql")
     settings = loaded(flags, need_database=False)
     from reproq.db import migrate
 
@@ -47,8 +56,18 @@ def command(as_sql: bool, as_roles: bool, harden: bool, **flags: Any) -> None:
     dsn = given or settings.migrate_url or settings.database_url
     if dsn is None:
         raise SettingsError("no database: give --database-url postgresql://… or set REPROQ_MIGRATE_URL")
+    if folder is not None:
+        _own_processes(dsn, folder, source)
+        return
     report = patiently(lambda: migrate.migrate(dsn, role_prefix=settings.role_prefix, say=click.echo))
     if not report.applied:
         click.echo(f"nothing to do: the schema is at version {report.after}")
     if harden:
         migrate.harden(dsn, say=click.echo)
+
+
+def _own_processes(dsn: str, folder: str, source: str | None) -> None:
+    from reproq.db import process_files
+
+    applied = patiently(lambda: process_files.apply(dsn, Path(folder), source=source, say=click.echo))
+    click.echo(f"{len(applied)} files applied" if applied else "nothing to do: every file was applied before")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
+from reproq.cli.sheets import as_json_text, cell, show_table
 from reproq.client import Client, UnknownTask
 from reproq.config import SettingsError
 
@@ -48,23 +48,14 @@ def show(ids: tuple[int, ...], as_json: bool, **flags: Any) -> None:
     with _client(flags) as client:
         for task_id in ids:
             fields = dataclasses.asdict(client.status(task_id))
-            click.echo(_json(fields) if as_json else _sheet(fields))
-
-
-def _json(fields: dict[str, Any]) -> str:
-    return json.dumps(fields, default=str, ensure_ascii=False)
+            click.echo(as_json_text(fields) if as_json else _sheet(fields))
 
 
 def _sheet(fields: dict[str, Any]) -> str:
     shown = {name: value for name, value in fields.items() if value is not None and name != "leased"}
     width = max(map(len, shown))
-    lines = (f"{name:<{width}}  {_cell(value)}" for name, value in shown.items())
+    lines = (f"{name:<{width}}  {cell(value)}" for name, value in shown.items())
     return "\n".join([*lines, ""])
-
-
-def _cell(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
-    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
 
 
 @command.command("list")
@@ -97,20 +88,9 @@ def list_(status: str | None, prefix: str, queue: str | None, limit: int, as_jso
             ) from None
     if as_json:
         for row in rows:
-            click.echo(_json(row))
+            click.echo(as_json_text(row))
     else:
-        _table(rows)
-
-
-def _table(rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        click.echo("no tasks")
-        return
-    cells = [[name.replace("_", " ") for name in rows[0]]]
-    cells += [[_cell("" if value is None else value).replace("\n", " ") for value in row.values()] for row in rows]
-    widths = [min(48, max(map(len, column))) for column in zip(*cells, strict=True)]
-    for line in cells:
-        click.echo("  ".join(f"{cell[:width]:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+        show_table(rows, "no tasks")
 
 
 @command.command("cancel")

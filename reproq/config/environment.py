@@ -47,7 +47,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _tells(value: str, settings: Settings, secrets: frozenset[str]) -> bool:
-    """The worker's address or password under another name, say DATABASE_URL beside --database-url "$DATABASE_URL"."""
+    """The worker's address, password or key under another name: DATABASE_URL beside --database-url "$DATABASE_URL"."""
     if value in (settings.database_url, settings.migrate_url) or value in secrets:
         return True
     return "://" in value and any(f":{secret}@" in value for secret in secrets)
@@ -55,11 +55,12 @@ def _tells(value: str, settings: Settings, secrets: frozenset[str]) -> bool:
 
 def _secrets(settings: Settings) -> frozenset[str]:
     addresses = (settings.database_url, settings.migrate_url)
-    return frozenset(secret for dsn in addresses if dsn for secret in passwords(dsn) if len(secret) >= 4)
+    found = {secret for dsn in addresses if dsn for secret in passwords(dsn)} | settings.providers.secrets()
+    return frozenset(secret for secret in found if len(secret) >= 4)
 
 
 def secrets(environ: Mapping[str, str], settings: Settings) -> set[str]:
     """Every secret text a log line must never hold."""
     found = {value for name in SECRETS | {"PGPASSWORD"} if (value := environ.get(name, "").strip())}
     addresses = [settings.database_url, settings.migrate_url, *(value for value in found if "://" in value)]
-    return found | {secret for dsn in addresses if dsn for secret in passwords(dsn)}
+    return found | {secret for dsn in addresses if dsn for secret in passwords(dsn)} | settings.providers.secrets()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from reproq.config import commands, limits, modules
-from reproq.config.options import BY_FIELD, BY_KEY, KNOWN, OPTIONS, Option, is_known
+from reproq.config.options import BY_FIELD, BY_KEY, KNOWN, OPTIONS, PROVIDERS, Option, is_known
+from reproq.config.providers import CHOICES, ProviderSettings, used
 from reproq.config.settings import Settings, SettingsError, check, derived
 from reproq.config.values import shown, suggestion
 
@@ -27,7 +28,8 @@ def load(
     need_database: bool = True,
 ) -> Settings:
     """Read everything once. `overrides` are flags by field name; None and empty ones count as not given.
-    `worker=False` leaves out what concerns a worker only (does the app exist, is there a program for each command)."""
+    `worker=False` leaves out what concerns a worker only (does the app exist, is there a program for each command, the
+    providers: other users of an environment may not be allowed to read the keys)."""
     environ = os.environ if environ is None else environ
     _refuse_unknown(environ)
     path = _file(file, environ)
@@ -40,6 +42,7 @@ def load(
     kept = limits.read(table.get("limits", []), path)
     tables = {"database_source": source, "config": path, "commands": pools, "limits": kept}
     fields = derived(given) | given | tables
+    fields["providers"] = _providers(environ, table, path) if worker else ProviderSettings()
     settings = Settings(**cast(dict[str, Any], fields))
     check(settings)
     if worker:
@@ -124,7 +127,7 @@ def _variable(option: Option, environ: Mapping[str, str]) -> Found | None:
     for name in option.variables:
         if environ.get(name, "").strip():
             return environ[name], name, 1
-        if option.secret and environ.get(f"{name}_FILE", "").strip() and name.startswith("REPROQ_"):
+        if option.from_file(name) and environ.get(f"{name}_FILE", "").strip():
             return _secret_file(f"{name}_FILE", environ), f"{name}_FILE", 1
     return None
 
@@ -146,6 +149,16 @@ def _parse(option: Option, found: Found) -> object:
         return option.parse(value)
     except ValueError as problem:
         raise SettingsError(f"{where}: {problem}") from None
+
+
+def _providers(environ: Mapping[str, str], table: Mapping[str, object], path: Path | None) -> ProviderSettings:
+    def read(names: Iterable[str]) -> dict[str, Any]:
+        options = [option for option in PROVIDERS if option.field in names]
+        found = {option: _variable(option, environ) or _in_file(option, table, path) for option in options}
+        return {option.field: _parse(option, first) for option, first in found.items() if first is not None}
+
+    chosen = read(CHOICES)
+    return ProviderSettings(**chosen, **read({name for choice in chosen.items() for name in used(*choice)}))
 
 
 def _choose_database(found: dict[str, Found], needed: bool) -> None:

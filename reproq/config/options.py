@@ -1,6 +1,6 @@
 """One table of every setting: its flag, its environment variable, its key in the file, how it is read.
 
-Order of precedence: flag, environment, file, default. Names that later parts read for themselves (providers, gateway)
+Order of precedence: flag, environment, file, default. Names that later parts read for themselves (the gateway)
 are known here too, so that a worker doesn't refuse an environment it shares with them.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reproq.config import address, values
+from reproq.config import address, endpoints, values
+from reproq.config.providers import EMAIL_PROVIDERS, SMS_PROVIDERS
 from reproq.config.values import Parse
 
 
@@ -21,6 +22,10 @@ class Option:
     variables: tuple[str, ...] = ()
     key: str = ""
     secret: bool = False  # never shown in an error, kept from children, redacted in logs
+
+    def from_file(self, variable: str) -> bool:
+        """May VARIABLE_FILE name a file that holds the value? What has no flag always: containers mount such files."""
+        return not self.flag or (self.secret and variable.startswith("REPROQ_"))
 
 
 _DAY = 86400.0
@@ -62,32 +67,41 @@ OPTIONS = (
     Option("log_level", values.level, "--log-level", ("REPROQ_LOG_LEVEL",), "log_level"),
 )
 
-BY_FIELD = {option.field: option for option in OPTIONS}
-BY_KEY = {option.key: option for option in OPTIONS if option.key}
-
-# Read by providers, gateway, tests and children; each secret also as NAME_FILE.
-PROVIDER_SECRETS = frozenset({"RESEND_API_KEY", "TWILIO_AUTH_TOKEN", "REPROQ_SMTP_URL", "REPROQ_TICKET_KEY"})
-_PROVIDER_NAMES = frozenset(
-    {
-        *(
-            "REPROQ_EMAIL_PROVIDER",
-            "REPROQ_SMS_PROVIDER",
-            "REPROQ_EMAIL_FROM",
-            "REPROQ_SMS_FROM",
-            "REPROQ_CORS_ORIGINS",
-        ),
-        *("RESEND_API_URL", "TWILIO_ACCOUNT_SID", "TWILIO_FROM", "TWILIO_API_URL"),
-    }
+# Without flags: keys don't belong into argv, and the rest goes with them.
+PROVIDERS = (
+    Option(
+        "email_provider", values.one_of(EMAIL_PROVIDERS), variables=("REPROQ_EMAIL_PROVIDER",), key="email_provider"
+    ),
+    Option("sms_provider", values.one_of(SMS_PROVIDERS), variables=("REPROQ_SMS_PROVIDER",), key="sms_provider"),
+    Option("email_from", values.sender, variables=("REPROQ_EMAIL_FROM",), key="email_from"),
+    Option("sms_from", values.text, variables=("REPROQ_SMS_FROM", "TWILIO_FROM"), key="sms_from"),
+    Option("smtp_url", endpoints.checked_smtp, variables=("REPROQ_SMTP_URL",), secret=True),
+    Option("resend_api_key", values.key, variables=("RESEND_API_KEY",), secret=True),
+    Option("resend_api_url", endpoints.http, variables=("RESEND_API_URL",), key="resend_api_url"),
+    Option("twilio_account_sid", values.account_sid, variables=("TWILIO_ACCOUNT_SID",), key="twilio_account_sid"),
+    Option("twilio_auth_token", values.key, variables=("TWILIO_AUTH_TOKEN",), secret=True),
+    Option("twilio_api_url", endpoints.http, variables=("TWILIO_API_URL",), key="twilio_api_url"),
+    Option("outbox_dir", address.folder, variables=("REPROQ_OUTBOX_DIR",), key="outbox_dir"),
 )
+
+BY_FIELD = {option.field: option for option in OPTIONS}
+BY_KEY = {option.key: option for option in (*OPTIONS, *PROVIDERS) if option.key}
+
+PROVIDER_SECRETS = frozenset(name for option in PROVIDERS if option.secret for name in option.variables)
+_PROVIDER_NAMES = frozenset(name for option in PROVIDERS for name in option.variables)
+# Read by the gateway.
+_GATEWAY_SECRETS = frozenset({"REPROQ_TICKET_KEY"})
+_GATEWAY_NAMES = frozenset({"REPROQ_CORS_ORIGINS"})
 _OWN_NAMES = frozenset({"REPROQ_CONFIG", "REPROQ_WITHHELD"})
-SECRETS = PROVIDER_SECRETS | {"REPROQ_DATABASE_URL", "REPROQ_MIGRATE_URL"}
+SECRETS = PROVIDER_SECRETS | _GATEWAY_SECRETS | {"REPROQ_DATABASE_URL", "REPROQ_MIGRATE_URL"}
 SECRET_FILES = frozenset(f"{name}_FILE" for name in SECRETS)
 KNOWN = frozenset(
     {
         *(name for option in OPTIONS for name in option.variables),
         *SECRETS,
         *_PROVIDER_NAMES,
-        *(f"{name}_FILE" for name in SECRETS | _PROVIDER_NAMES),
+        *_GATEWAY_NAMES,
+        *(f"{name}_FILE" for name in SECRETS | _PROVIDER_NAMES | _GATEWAY_NAMES),
         *_OWN_NAMES,
     }
 )

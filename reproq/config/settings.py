@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reproq.config.providers import ProviderSettings
 from reproq.config.values import plain
 from reproq.models.errors import ReproqError
 
@@ -85,6 +86,7 @@ class Settings:
     limits: tuple[Limits, ...] = ()
     log_payloads: bool = False
     log_level: str = "info"
+    providers: ProviderSettings = field(default_factory=ProviderSettings)
 
 
 def derived(given: dict[str, object]) -> dict[str, object]:
@@ -111,6 +113,8 @@ def check(settings: Settings) -> None:
             f"WORKER_TIMEOUT {plain(settings.worker_timeout_s)} is shorter than the lease "
             f"{plain(settings.lease_s)}: live workers would be called dead; use at least the lease"
         )
+    for provider, variable in settings.providers.missing():
+        raise SettingsError(f"provider {provider} is chosen, but {variable} is missing; set it or {variable}_FILE")
 
 
 def cores() -> int:

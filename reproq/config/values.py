@@ -191,6 +191,38 @@ def level(value: object) -> str:
     return word
 
 
+def one_of(words: tuple[str, ...]) -> Parse:
+    def parse(value: object) -> str:
+        word = str(value).strip().lower()
+        if word not in words:
+            raise ValueError(f"{shown(value)} isn't one of {', '.join(words)}{suggestion(word, words)}")
+        return word
+
+    return parse
+
+
+def key(value: object) -> str:
+    """A secret word. The error doesn't repeat it."""
+    word = value.strip() if isinstance(value, str) else ""
+    if not re.fullmatch(r"[!-~]{1,1000}", word):
+        raise ValueError("not a key: visible ASCII characters without spaces are needed")
+    return word
+
+
+def account_sid(value: object) -> str:
+    word = str(value).strip()
+    if not re.fullmatch(r"AC[0-9a-fA-F]{32}", word):
+        raise ValueError("not an account SID: AC and 32 hexadecimal digits are needed")
+    return word
+
+
+def sender(value: object) -> str:
+    word = text(value)
+    if not re.fullmatch(r"[^\s<>@,;]+@[^\s<>@,;]+|(?:\"[^\"]*\"|[^<>@,;\"]*) *<[^\s<>@,;]+@[^\s<>@,;]+>", word):
+        raise ValueError(f"{shown(value)} isn't an email address; write shop@example.org or Shop <shop@example.org>")
+    return word
+
+
 def command(value: object) -> tuple[str, ...]:
     """["./thumbnail", "--fast"] or "./thumbnail --fast"; no shell is involved."""
     parts = shlex.split(value) if isinstance(value, str) else value

@@ -1,8 +1,10 @@
-"""The system child: runs `db_function` tasks over its own connection, as the worker's role, and loads no user code.
+"""The system child: runs `db_function` tasks, or sends email and SMS, over its own connection as the worker's role. It
+loads no user code.
 
-Function and fenced finish are one statement and so one transaction (internal.run_task), finish last: a killed child, a
-lost lease or a cancelled task leaves nothing of the function behind. Its address comes in the first line of its
-standard input, never by argv or environment.
+A function and its fenced finish are one statement and so one transaction (internal.run_task), finish last: a killed
+child, a lost lease or a cancelled task leaves nothing of the function behind. Channel tasks: channel_tasks.py. The
+address, and the keys of the providers if it sends, come in the first line of its standard input, never by argv or
+environment.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import random
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -22,14 +25,24 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from reproq.db.connect import Connection, connect, is_direct
 from reproq.db.errors import Kind, classify, first_line
 from reproq.executor import kernel
+from reproq.executor.channel_tasks import ChannelTasks
 from reproq.executor.child_wire import Wire
 from reproq.executor.envelopes import to_json
 
-_RUN = b"select internal.run_task($1, $2, $3, $4)::text"
+_STATEMENTS = {
+    "run_task": b"select internal.run_task($1, $2, $3, $4)::text",
+    "begin_channel": b"select internal.begin_channel($1, $2, $3, $4, $5)::text",
+    "channel_result": b"select to_json(queues.channel_result($2, $3, $4, $1))::text",
+    "channel_succeeded": b"select internal.channel_succeeded($1, $2, $3, $4, $5, $6)::text",
+    "channel_failed": b"select internal.channel_failed($1, $2, $3, $4, $5, $6, $7)::text",
+}
 _CLEAN = b"close all; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp"
 _UNKNOWN_STATEMENT = "26000"
 _PATIENCE_S = 5.0
 _TRIES = 3
+
+
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class LeaseGone(Exception):
@@ -39,10 +52,12 @@ class LeaseGone(Exception):
 def main() -> None:
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # the address is in our memory: no other process of this uid may look
     wire = Wire.take_over()
-    session = Session(_read_settings(wire.source)["dsn"])
-    wire.send(f"{to_json({'v': 1, 'types': {'db_function': {}}, 'session': session.name})}\n".encode())
+    settings = _read_settings(wire.source)
+    session = Session(settings["dsn"])
+    serves = _channels(session, settings) or {"db_function": lambda order: _run_function(session, order)}
+    wire.send(f"{to_json({'v': 1, 'types': {name: {} for name in serves}, 'session': session.name})}\n".encode())
     while (order := wire.next()) is not None:
-        wire.send(f"{to_json(_answer(session, order))}\n".encode())
+        wire.send(f"{to_json(_answer(serves[order['task_type']], order))}\n".encode())
         wire.forget_cancels()
         session.clean()
 
@@ -58,30 +73,33 @@ class Session:
         self.name = f"reproq system child {uuid.uuid4()}"
         self._open()
 
-    def run(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Over a lost connection once more: if it was committed after all, the fence refuses the repetition."""
-        for _ in range(_TRIES - 1):
+    def ask(self, statement: str, *values: str, once: bool = False) -> Any:
+        """The answer of one statement, a transaction of its own. Over a lost connection once more, unless it may be
+        asked only `once`."""
+        for _ in range(0 if once else _TRIES - 1):
             try:
-                return self._run(order)
+                return self._ask(statement, values)
             except psycopg.Error as exc:
                 forgotten = exc.sqlstate == _UNKNOWN_STATEMENT  # a function said DEALLOCATE ALL
                 if not (self._connection.closed or classify(exc) is Kind.LATE or forgotten):
                     raise
                 self._reopen()
-        return self._run(order)
+        return self._ask(statement, values)
 
     def clean(self) -> None:
         """What a function leaves in its session isn't for the next one. DISCARD ALL would throw the plans away, too."""
         if self._pgconn.exec_(_CLEAN).status != pq.ExecStatus.COMMAND_OK:
             self._reopen()
 
-    def _run(self, order: dict[str, Any]) -> dict[str, Any]:
-        fence = (order["worker_id"], str(order["id"]), str(order["claim_no"]), json.dumps(order["payload"]))
-        values = [value.encode() for value in fence]
-        result = self._pgconn.exec_prepared(b"run", values) if self._direct else self._pgconn.exec_params(_RUN, values)
+    def _ask(self, statement: str, texts: tuple[str, ...]) -> Any:
+        values = [text.encode() for text in texts]
+        if statement in self._prepared:
+            result = self._pgconn.exec_prepared(statement.encode(), values)
+        else:
+            result = self._pgconn.exec_params(_STATEMENTS[statement], values)
+            self._prepare(statement)
         if result.status == pq.ExecStatus.TUPLES_OK:
-            outcome: dict[str, Any] = json.loads(result.get_value(0, 0) or b"")
-            return outcome
+            return json.loads(result.get_value(0, 0) or b"null")
         if self._pgconn.status != pq.ConnStatus.OK:
             raise psycopg.OperationalError(self._pgconn.error_message.decode(errors="replace"))
         error = psycopg.errors.error_from_result(result, encoding="utf-8")
@@ -90,6 +108,14 @@ class Session:
     def _open(self) -> None:
         self._connection, self._direct = _connect(self._dsn, self.name)
         self._pgconn = self._connection.pgconn
+        self._prepared: set[str] = set()
+
+    def _prepare(self, statement: str) -> None:
+        """After its first use: a pooler's next server connection wouldn't know it."""
+        if self._direct and self._pgconn.status == pq.ConnStatus.OK:
+            done = self._pgconn.prepare(statement.encode(), _STATEMENTS[statement])
+            if done.status == pq.ExecStatus.COMMAND_OK:
+                self._prepared.add(statement)
 
     def _reopen(self) -> None:
         self._connection.close()
@@ -108,13 +134,13 @@ def _read_settings(source: int) -> dict[str, Any]:
 
 
 def _connect(dsn: str, name: str) -> tuple[Connection, bool]:
-    """The connection, and whether the statement is prepared there. Waits as long as it takes: a database that is away
-    is no reason to call the children broken."""
+    """The connection, and whether it leads to the server itself. Waits as long as it takes: a database that is away is
+    no reason to call the children broken."""
     pause, checked = 0.1, _checked_dsn(dsn)
     while True:
         try:
             connection = connect(checked, name=name)
-            return connection, is_direct(connection) and _prepared(connection)
+            return connection, is_direct(connection)
         except psycopg.Error as exc:
             if "unsupported startup parameter" in str(exc):
                 checked = dsn
@@ -124,29 +150,39 @@ def _connect(dsn: str, name: str) -> tuple[Connection, bool]:
         pause = min(_PATIENCE_S, pause * 2)
 
 
-def _prepared(connection: Connection) -> bool:
-    return connection.pgconn.prepare(b"run", _RUN).status == pq.ExecStatus.COMMAND_OK
-
-
 def _checked_dsn(dsn: str) -> str:
     """The server looks twice a second whether we are still there: else it works on for a client that was killed."""
     given = conninfo_to_dict(dsn).get("options") or ""
     return make_conninfo(dsn, options=f"{given} -c client_connection_check_interval=500ms".strip())
 
 
-def _answer(session: Session, order: dict[str, Any]) -> dict[str, Any]:
+def _channels(session: Session, settings: dict[str, Any]) -> dict[str, Answer]:
+    if "providers" not in settings:
+        return {}
+    from reproq.channels import providers  # a child for functions has no use for what it imports
+
+    return {name: ChannelTasks(session, given).answer for name, given in providers(settings["providers"]).items()}
+
+
+def _answer(serve: Answer, order: dict[str, Any]) -> dict[str, Any]:
     base: dict[str, Any] = {"v": 1, "id": order["id"], "claim_no": order["claim_no"]}
     try:
-        outcome = session.run(order)
+        return base | serve(order)
     except LeaseGone as exc:
         return base | {"success": False, "error": str(exc)}
     except psycopg.Error as exc:
-        return base | {"success": False, "error": f"the function was not committed: {first_line(exc)}"} | _detail(exc)
+        return base | {"success": False, "error": f"it was not committed: {first_line(exc)}"} | _detail(exc)
+
+
+def _run_function(session: Session, order: dict[str, Any]) -> dict[str, Any]:
+    """Repeated over a lost connection: if it was committed after all, the fence refuses the repetition."""
+    fence = (order["worker_id"], str(order["id"]), str(order["claim_no"]))
+    outcome = session.ask("run_task", *fence, json.dumps(order["payload"]))
     if outcome["success"]:
-        return base | {"success": True, "finished": True}
+        return {"success": True, "finished": True}
     if "snooze_s" in outcome:
-        return base | {"success": False, "snooze_s": outcome["snooze_s"], "finished": True}
-    return base | {"success": False, "error": outcome["error"], "finished": True}
+        return {"success": False, "snooze_s": outcome["snooze_s"], "finished": True}
+    return {"success": False, "error": outcome["error"], "finished": True}
 
 
 def _detail(exc: psycopg.Error) -> dict[str, Any]:

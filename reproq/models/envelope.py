@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from reproq.models.states import FailureKind
+from reproq.models.states import CHANNEL_KINDS, FailureKind
 
 MAX_DEPTH = 64
 MAX_DIGITS = 1000
@@ -28,8 +28,9 @@ class BadEnvelope(Exception):
     """The line isn't an envelope for this execution; the message says why."""
 
 
-def read_envelope(line: bytes, task_id: int, claim_no: int) -> Outcome:
-    """The line as an outcome for queues.finish."""
+def read_envelope(line: bytes, task_id: int, claim_no: int, *, trusted: bool = False) -> Outcome:
+    """The line as an outcome for queues.finish. Of a `trusted` child (ours, with a database line of its own) it is
+    believed that the outcome is committed, and why a provider failed."""
     envelope = _parse(line)
     if type(envelope) is not dict:
         raise BadEnvelope("it is not a JSON object")
@@ -46,18 +47,24 @@ def read_envelope(line: bytes, task_id: int, claim_no: int) -> Outcome:
         if error or invalid:
             raise BadEnvelope("it says success and names an error")
         outcome = {"id": task_id, "claim_no": claim_no, "success": True, "payload": envelope.get("payload")}
-        if "finished" in envelope:
-            outcome["finished"] = envelope["finished"] is True
-        return outcome
+        return outcome | _word(envelope) if trusted else outcome
     if success is not False:
         raise BadEnvelope("success is neither true nor false")
-    return {"id": task_id, "claim_no": claim_no, "success": False, **_failure(envelope, error, invalid)}
+    outcome = {"id": task_id, "claim_no": claim_no, "success": False, **_failure(envelope, error, invalid)}
+    return outcome | _word(envelope) if trusted else outcome
+
+
+def _word(envelope: dict[str, Any]) -> Outcome:
+    """What is taken on the word of a child of ours."""
+    kind = envelope.get("kind")
+    told: Outcome = {"finished": True} if envelope.get("finished") is True else {}
+    return told | ({"kind": kind} if kind in CHANNEL_KINDS else {})
 
 
 def _failure(envelope: dict[str, Any], error: object, invalid: object) -> Outcome:
     snooze = _delay(envelope, "snooze_s")
     if snooze is not None:
-        return {"snooze_s": snooze, "finished": envelope.get("finished") is True}
+        return {"snooze_s": snooze}
     if bool(error) == bool(invalid):
         raise BadEnvelope("it says failure and names " + ("two reasons" if error else "no reason"))
     if not isinstance(error or invalid, str):
@@ -66,9 +73,8 @@ def _failure(envelope: dict[str, Any], error: object, invalid: object) -> Outcom
     outcome: Outcome = {"kind": FailureKind.VALIDATION if invalid else FailureKind.RAISED, "error": error or invalid}
     if isinstance(detail, dict):
         outcome["error_detail"] = detail
-    for flag in ("final", "finished"):
-        if envelope.get(flag) is True:
-            outcome[flag] = True
+    if envelope.get("final") is True:
+        outcome["final"] = True
     for measure in ("cpu_s", "max_rss_kb"):
         if isinstance(envelope.get(measure), int | float):
             outcome[measure] = envelope[measure]

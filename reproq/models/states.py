@@ -89,3 +89,20 @@ class FailureKind(enum.StrEnum):
     BOOT_FAILED = "boot_failed"
     LEASE_EXPIRED = "lease_expired"
     INTERRUPTED = "interrupted"
+    HANDLER_FAILED = "handler_failed"
+    PROVIDER_REFUSED = "provider_refused"
+    PROVIDER_UNAVAILABLE = "provider_unavailable"
+    NOT_FOUND = "not_found"
+    UNKNOWN = "unknown"
+
+
+# Why a channel task failed: only the children that call providers can know.
+CHANNEL_KINDS = frozenset(
+    {
+        FailureKind.HANDLER_FAILED,
+        FailureKind.PROVIDER_REFUSED,
+        FailureKind.PROVIDER_UNAVAILABLE,
+        FailureKind.NOT_FOUND,
+        FailureKind.UNKNOWN,
+    }
+)

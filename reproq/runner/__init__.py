@@ -14,7 +14,7 @@ def run(settings: Settings) -> int:
     from reproq.runner.crew import kinds
     from reproq.runner.runner import Runner
 
-    if not kinds(settings, b""):
+    if not kinds(settings):
         raise SettingsError(
             "this worker would have nothing to run: no --app, no command, and the built-in types are switched off or "
             "outside of its prefixes; name your tasks with --app MODULE"

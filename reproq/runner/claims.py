@@ -20,7 +20,7 @@ from reproq.models.execution import Execution
 from reproq.queue import claim as sql
 from reproq.queue import lease as lease_sql
 from reproq.queue.claim import Claimed, Scope
-from reproq.runner.crew import MAX_BATCH, NO_SYSTEM_TYPES, Station
+from reproq.runner.crew import MAX_BATCH, Station, not_ours
 from reproq.runner.desk import Desk, Errand
 from reproq.runner.leases import Leases
 
@@ -99,9 +99,7 @@ class Claims:
         return [station.want(self._leave_unknown) for station in self._stations]
 
     def as_sql(self, pools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """System types are ours alone: no app gets them, also where this worker runs none of them."""
-        own = any(station.pool.kind.is_system for station in self._stations)
-        return pools if own else [NO_SYSTEM_TYPES, *pools]
+        return [*not_ours(self._stations), *pools]
 
     def _claim(self, now: float, wanted: int, pools: list[dict[str, Any]]) -> None:
         self.claiming = True

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import orjson
 
 from reproq.config import Limits, Settings
 from reproq.executor.guard_client import child_command
@@ -14,8 +16,8 @@ from reproq.executor.members import Confinement, Kind
 from reproq.executor.pool import Pool
 from reproq.models.execution import Execution
 
-SYSTEM_TYPES = ("db_function",)
-NO_SYSTEM_TYPES = {"free": 0, "never": True, "types": list(SYSTEM_TYPES)}
+FUNCTION_TYPES = ("db_function",)
+CHANNEL_TYPES = ("email", "sms")
 MAX_BATCH = 500
 _SHORT_S = 0.001
 _DEPTH = 32
@@ -145,21 +147,9 @@ class Station:
         return wanted
 
 
-def kinds(settings: Settings, system_greeting: bytes) -> list[Kind]:
+def kinds(settings: Settings) -> list[Kind]:
     """System types first, then the prefixes of custom commands, then the app's children for the rest."""
-    found: list[Kind] = []
-    if settings.system_processes > 0 and _serves_system_types(settings):
-        argv = [sys.executable, "-m", "reproq.executor.system_child"]
-        found.append(
-            Kind(
-                "system",
-                argv,
-                settings.system_processes,
-                greeting=system_greeting,
-                types=SYSTEM_TYPES,
-                recycle=settings.recycle,
-            )
-        )
+    found = _system_kinds(settings)
     limits = {entry.prefix: entry for entry in settings.limits}
     for i, command in enumerate(settings.commands):
         found.append(
@@ -183,9 +173,8 @@ def kinds(settings: Settings, system_greeting: bytes) -> list[Kind]:
 
 def _app_kind(settings: Settings, name: str, entry: Limits | None) -> Kind:
     """The app's children. Those of a prefix with limits are a pool of their own: a limit can't be taken off again."""
-    recycle = (
-        1 if entry and entry.cpu is not None else settings.recycle
-    )  # the kernel counts a process's CPU, not a task's
+    each_its_own = entry is not None and entry.cpu is not None  # the kernel counts a process's CPU, not a task's
+    recycle = 1 if each_its_own else settings.recycle
     forks = recycle == 1 and not (entry and len(entry.uid) > 1)  # a fork has its template's uid
     return Kind(
         name,
@@ -210,6 +199,42 @@ def _confinement(entry: Limits | None) -> Confinement:
     return Confinement(entry.rlimits, entry.uid, entry.network, entry.new_privileges)
 
 
-def _serves_system_types(settings: Settings) -> bool:
-    prefixes = settings.prefixes
-    return not prefixes or any(name.startswith(prefix) for name in SYSTEM_TYPES for prefix in prefixes)
+def _system_kinds(settings: Settings) -> list[Kind]:
+    """Children of ours. Those for functions are never busy sending; only those that send hear the providers' keys."""
+    chosen = zip(CHANNEL_TYPES, (settings.providers.email_provider, settings.providers.sms_provider), strict=True)
+    channels = _wanted(settings, [name for name, provider in chosen if provider])
+    functions = _wanted(settings, FUNCTION_TYPES)
+    size = settings.system_processes
+    if not size:
+        return []
+    senders = (size - 1 if functions else size) or 1
+    found = []
+    if functions:
+        found.append(_system_kind("system", size - senders if channels else size, functions, settings, {}))
+    if channels:
+        told = {"providers": settings.providers.plain()}
+        found.append(_system_kind("channels", senders, channels, settings, told))
+    return found
+
+
+def _system_kind(name: str, size: int, types: tuple[str, ...], settings: Settings, told: dict[str, Any]) -> Kind:
+    greeting = {"v": 1, "do": "settings", "dsn": settings.database_url or ""} | told
+    return Kind(
+        name,
+        [sys.executable, "-m", "reproq.executor.system_child"],
+        max(1, size),
+        greeting=orjson.dumps(greeting) + b"\n",
+        types=types,
+        recycle=settings.recycle,
+    )
+
+
+def _wanted(settings: Settings, types: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in types if not settings.prefixes or name.startswith(settings.prefixes))
+
+
+def not_ours(stations: Sequence[Station]) -> list[dict[str, Any]]:
+    """System types belong to system children alone: no app gets them, also where this worker runs none of them."""
+    served = {name for station in stations for name in station.pool.kind.types or ()}
+    left = [name for name in FUNCTION_TYPES + CHANNEL_TYPES if name not in served]
+    return [{"free": 0, "never": True, "types": left}] if left else []

@@ -13,7 +13,6 @@ import time
 import uuid
 from typing import Any
 
-import orjson
 from setproctitle import setproctitle
 
 from reproq import __version__, signals
@@ -33,6 +32,7 @@ from reproq.runner.drain import Drain
 from reproq.runner.floor import Floor
 from reproq.runner.handout import Handout
 from reproq.runner.heart import Heart
+from reproq.runner.house import House
 from reproq.runner.keeper import Keeper
 from reproq.runner.leases import Leases
 from reproq.runner.loop import Loop
@@ -61,13 +61,13 @@ class Runner:
         self.books = Books(self.finish_desk, self.worker_id, self.leases, self.stations)
         self.handout = Handout(self.books, self.stations, self.worker_id, settings.max_in_flight)
         self.floor = Floor(settings, self.loop, self.keeper, self.books, self.finish_desk, self.stations, self.handout)
-        greeting = orjson.dumps({"v": 1, "do": "settings", "dsn": dsn}) + b"\n"
-        for kind in crew.kinds(settings, greeting):
+        for kind in crew.kinds(settings):
             self.stations.append(crew.Station(Pool(kind, self.loop, self.floor, settings.max_envelope)))
         self.claims = Claims(self.claim_desk, self._scope, settings, self.leases, self.stations, self)
         self.heart = Heart(
             dsn, self.worker_id, settings.lease_s, settings.heartbeat_s, self.leases, self, self.loop.post
         )
+        self.house = House(self.loop, self.finish_desk, dsn, self.worker_id, settings.lease_s)
         self.drain = Drain(self)
         self.floor.types_changed = self._register
         self.books.retried = self.claims.retry_noted
@@ -87,6 +87,7 @@ class Runner:
         self.claim_desk.open()
         self.finish_desk.open()
         self.heart.start()
+        self.house.open()
         self._tick()
         say(Event.WORKER_STARTED, self._describe(), pid=os.getpid(), queues=list(self.settings.queues) or None)
         try:
@@ -119,6 +120,7 @@ class Runner:
     def _close(self) -> None:
         """Children first (none of them may outlive its lease), the heartbeat last."""
         self.keeper.stop()
+        self.house.close()
         self.heart.stop()
         self.claim_desk.close()
         self.finish_desk.close()

@@ -178,7 +178,8 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
     ],
     "parameters.on_error": [
         ("alter role reproq_worker set log_parameter_max_length_on_error = 100", "failing statement of reproq_worker"),
-        ("alter database reproq set log_parameter_max_length_on_error = -1", "failing statement of reproq_app_login"),
+        ("alter role reproq_app_login reset log_parameter_max_length_on_error;"
+         " alter database reproq set log_parameter_max_length_on_error = -1", "failing statement of reproq_app_login"),
     ],
     "parameters.logged": [
         ("alter role reproq_worker reset log_parameter_max_length; alter role reproq_worker set log_statement = 'all'",

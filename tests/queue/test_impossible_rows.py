@@ -32,6 +32,7 @@ REFUSED = {
     "lease_is_positive": ("task_types", "lease = '0'"),
     "backoff_is_positive": ("task_types", "backoff_cap = '367 days'"),
     "settings_only_row_check": ("settings", "only_row = false"),
+    "leader_only_row_check": ("leader", "only_row = false"),
     "settings_max_payload_bytes_check": ("settings", "max_payload_bytes = 1"),
     "settings_max_depth_check": ("settings", "max_depth = 65"),
     "settings_max_digits_check": ("settings", "max_digits = 1001"),

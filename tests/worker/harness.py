@@ -53,6 +53,8 @@ class Process:
     parent: int
     state: str
     command: str
+    born: int
+    """In ticks since the boot: a long run meets its own process numbers again, borne by others."""
 
     @property
     def alive(self) -> bool:
@@ -73,7 +75,7 @@ def processes() -> dict[int, Process]:
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
         except OSError:  # it has just ended
             continue
-        found[int(folder.name)] = Process(int(folder.name), int(fields[1]), fields[0], command)
+        found[int(folder.name)] = Process(int(folder.name), int(fields[1]), fields[0], command, int(fields[19]))
     return found
 
 
@@ -108,7 +110,7 @@ class Worker:
             )
         self._read = 0
         self._events: list[dict[str, Any]] = []
-        self.known: set[int] = set()
+        self.known: dict[int, int] = {}
 
     @property
     def pid(self) -> int:
@@ -165,7 +167,7 @@ class Worker:
             level = [p for p in everyone.values() if p.parent in parents]
             found += level
             parents = {p.pid for p in level}
-        self.known |= {p.pid for p in found}
+        self.known |= {p.pid: p.born for p in found}
         return [p for p in found if p.alive]
 
     def guard(self) -> Process:
@@ -188,8 +190,8 @@ class Worker:
 
     def leftovers(self) -> list[Process]:
         here = processes()
-        known = [here[pid] for pid in self.known if pid in here and here[pid].alive]
-        return [*known, *(p for p in marked(self.run) if p.pid not in self.known)]
+        known = [p for p in here.values() if p.alive and self.known.get(p.pid) == p.born]
+        return known + [p for p in marked(self.run) if p not in known]
 
 
 def _is_ours(name: str) -> bool:

@@ -47,7 +47,7 @@ def runs(house: House) -> list[int]:
 def end_sessions(house: House) -> int:
     sessions = (
         "select pg_terminate_backend(pid) from pg_stat_activity"
-        " where application_name like 'reproq %%' and datname = %s"
+        " where application_name like 'reproq %%' and application_name <> 'reproq house' and datname = %s"
     )
     return len(house.sql(sessions, house.database.name))
 

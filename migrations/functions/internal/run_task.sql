@@ -5,31 +5,10 @@ create or replace function internal.run_task(worker_id text, id bigint, claim_no
     language plpgsql volatile security invoker
     set search_path = pg_catalog, pg_temp as $$
 declare
-    envelope jsonb;
-    outcome jsonb;
-    answer text;
     began timestamptz := clock_timestamp();
-    sql_state text;
-    message text;
-    context text;
+    outcome jsonb := internal.call_function(payload ->> 'db_function', payload);
+    answer text;
 begin
-    begin
-        envelope := internal.run_function(payload ->> 'db_function', payload);
-        outcome := internal.outcome_of(envelope);
-        if outcome -> 'keep' = 'false' then
-            raise exception using errcode = 'RQ008';
-        end if;
-    exception when others then
-        get stacked diagnostics sql_state = returned_sqlstate, message = message_text, context = pg_exception_context;
-        if outcome is not null then
-            null;  -- ours: the function has answered, and its writes are gone now
-        elsif sql_state = 'RQ005' and internal.resolve_function(payload ->> 'db_function') is null then
-            outcome := jsonb_build_object('success', false, 'kind', 'no_handler_registered', 'error', message);
-        else
-            outcome := jsonb_build_object('success', false, 'kind', 'raised', 'error', message,
-                'error_detail', jsonb_build_object('sqlstate', sql_state, 'context', left(context, 2000)));
-        end if;
-    end;
     if outcome -> 'success' = 'true' then
         answer := internal.succeed(worker_id, id, claim_no, outcome -> 'payload',
                                    extract(epoch from clock_timestamp() - began)::double precision);

@@ -98,6 +98,11 @@ def check_prefix(role_prefix: str) -> None:
         )
 
 
+def with_prefix(text: str, role_prefix: str) -> str:
+    """Put the installation's prefix before the names of our roles."""
+    return _ROLE.sub(role_prefix + r"\1", text)
+
+
 def _read(folder: Path, role_prefix: str, relative: str) -> SqlFile:
     path = folder / relative
     text = path.read_text("utf-8") if path.exists() or relative != GRANTS else ""
@@ -105,7 +110,7 @@ def _read(folder: Path, role_prefix: str, relative: str) -> SqlFile:
     if relative.startswith("functions/"):
         name = ".".join(Path(relative).with_suffix("").parts[1:])
     after = tuple(word for line in _AFTER.findall(text) for word in re.split(r" *, *", line))
-    return SqlFile(name, _ROLE.sub(role_prefix + r"\1", text), hashlib.sha256(text.encode()).hexdigest(), after)
+    return SqlFile(name, with_prefix(text, role_prefix), hashlib.sha256(text.encode()).hexdigest(), after)
 
 
 def _in_order(files: list[SqlFile]) -> tuple[SqlFile, ...]:

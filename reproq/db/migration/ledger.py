@@ -27,8 +27,8 @@ begin atomic
 end;
 revoke all on function internal.schema_state() from public;"""
 
-# Who runs a long-lived program of ours, and so must be able to see whether it fits the schema.
-READERS = ("worker_service_user", "reproq_dispatcher")
+# Who runs a long-lived program of ours, or builds on the schema, and so must be able to see whether that fits.
+READERS = ("worker_service_user", "reproq_dispatcher", "reproq_process_author")
 
 
 @dataclasses.dataclass(frozen=True)

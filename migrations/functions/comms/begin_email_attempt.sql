@@ -1,0 +1,19 @@
+-- Whether an attempt may begin, and the fact that it does; the answer says why not. Committed before the provider is called.
+create or replace function comms.begin_email_attempt(attempt comms.send_email_task_scheduled, execution jsonb) returns text
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    if attempt.attempt_id is null then
+        return 'the payload names no attempt of this send';
+    elsif exists (select from comms.send_email_task_started s where s.attempt_id = attempt.attempt_id) then
+        return format('attempt %s was started before', attempt.attempt_id);
+    elsif comms.has_send_email_task_succeeded(attempt.send_email_task_id)
+       or exists (select from comms.send_email_task_failed f where f.attempt_id = attempt.attempt_id)
+       or exists (select from comms.send_email_task_ended e where e.send_email_task_id = attempt.send_email_task_id) then
+        return format('send %s is over, or attempt %s was given up', attempt.send_email_task_id, attempt.attempt_id);
+    end if;
+    insert into comms.send_email_task_started (attempt_id, send_email_task_id, provider, resolves_by)
+    values (attempt.attempt_id, attempt.send_email_task_id, left(execution ->> 'provider', 100),
+            case when execution ->> 'resolves_by' in ('resend', 'lookup', 'park') then execution ->> 'resolves_by' end);
+    return null;
+end $$;

@@ -1,0 +1,26 @@
+-- `cancelled` it won't be sent · `too_late` an attempt is on its way, or the process has ended · `unknown` no such send of
+-- yours.
+create or replace function comms.cancel_sms(send_sms_task_id bigint, reason text default null) returns text
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+    root comms.send_sms_task;
+    facts comms.process_facts;
+begin
+    select r.* into root from comms.send_sms_task r
+    where r.send_sms_task_id = cancel_sms.send_sms_task_id and internal.may_touch(r.created_by) for no key update;
+    if root.send_sms_task_id is null then
+        return 'unknown';
+    end if;
+    facts := comms.read_send_sms_facts(root.send_sms_task_id);
+    if facts.has_ended or facts.has_succeeded or facts.has_started or facts.unknown_at is not null then
+        return case when exists (
+            select from comms.send_sms_task_ended e
+            where e.send_sms_task_id = root.send_sms_task_id and e.outcome = 'cancelled') then 'cancelled' else 'too_late' end;
+    end if;
+    insert into comms.send_sms_task_ended (send_sms_task_id, outcome, reason)
+    values (root.send_sms_task_id, 'cancelled', left(reason, 200));
+    perform comms.end_sms_supervision(root);
+    return 'cancelled';
+end $$;

@@ -1,0 +1,7 @@
+create or replace function comms.end_sms_supervision(root comms.send_sms_task) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    perform queues.unsupervise('comms.send_sms_supervisor', jsonb_build_object('send_sms_task_id', root.send_sms_task_id),
+                               root.queue_name);
+end $$;

@@ -1,0 +1,23 @@
+-- Sends a message again whose process ended without success: a new process, message and key. Effects may repeat, so a
+-- person decides it.
+create or replace function comms.retry_sms(send_sms_task_id bigint, scheduled_at timestamptz default now()) returns bigint
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+    root comms.send_sms_task;
+begin
+    select r.* into root from comms.send_sms_task r
+    where r.send_sms_task_id = retry_sms.send_sms_task_id for no key update;
+    if root.send_sms_task_id is null
+       or not exists (select from comms.send_sms_task_ended e where e.send_sms_task_id = root.send_sms_task_id)
+       or comms.has_send_sms_task_succeeded(root.send_sms_task_id) then
+        raise exception using errcode = 'RQ003',
+            message = format('send %s is not one that ended without success', coalesce(send_sms_task_id::text, '(null)')),
+            hint = 'Look at it: reproq process show comms.send_sms ID.';
+    elsif exists (select from comms.message_erased x where x.message_id = root.message_id) then
+        raise exception using errcode = 'RQ003', message = format('the message of send %s was erased', send_sms_task_id);
+    end if;
+    return comms.start_sms(comms.copy_sms_message(root.message_id), scheduled_at, null, root.max_attempts, root.queue_name,
+                             root.on_unknown, root.send_sms_task_id);
+end $$;

@@ -1,0 +1,7 @@
+create or replace function comms.supervise_email(root comms.send_email_task, next_check timestamptz) returns void
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp as $$
+begin
+    perform queues.supervise('comms.send_email_supervisor', jsonb_build_object('send_email_task_id', root.send_email_task_id),
+                             next_check, root.queue_name);
+end $$;
