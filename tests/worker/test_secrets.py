@@ -10,7 +10,7 @@ import pytest
 from reproq.db.connect import as_sql, connect
 from reproq.db.embedded import UNSAFE_AND_FAST, EmbeddedServer, throwaway
 from tests.conftest import Database
-from tests.worker.harness import House, processes
+from tests.worker.harness import House, processes, wait_until
 
 PAYLOAD, PASSWORD, KEY = "canary-payload-7f3a", "canary-password-91c2", "canary-key-5d08"
 # Everything that an administrator might switch on to see more.
@@ -90,9 +90,11 @@ def house(talkative: EmbeddedServer, tmp_path: Path) -> Iterator[House]:
     with connect(talkative.admin_dsn, name="test") as conn:
         conn.execute("set log_statement = 'none'; set log_min_duration_statement = -1; set log_duration = off")
         conn.execute(as_sql(f"alter role reproq_worker password '{PASSWORD}'"))
-    house = House(Database(talkative, "reproq"), tmp_path)
+    database = Database(talkative, "reproq")
+    house = House(database, tmp_path)
     yield house
     house.close()
+    database.close()
 
 
 def worker_dsn(server: EmbeddedServer) -> str:
@@ -118,8 +120,9 @@ def run_everything(house: House, server: EmbeddedServer) -> dict[str, str]:
     parrot.chmod(0o755)
     config = house.config(f'[[command]]\nprefix = "parrot."\ncommand = ["{parrot}"]\n')
     worker = house.worker(
-        *("--config", config, "--log-level", "debug", "--processes", "2", "--system-processes", "1"),
+        *("--config", config, "--log-level", "debug", "--processes", "2", "--system-processes", "2"),
         dsn=worker_dsn(server), RESEND_API_KEY=KEY, REPROQ_SMTP_URL=f"smtp://u:{KEY}@h:587", TWILIO_AUTH_TOKEN=KEY,
+        REPROQ_EMAIL_PROVIDER="resend", RESEND_API_URL="http://127.0.0.1:9", REPROQ_EMAIL_FROM="shop@example.org",
     ).ready()  # fmt: skip
     body = """begin
         if (payload ->> 'fail')::boolean then raise exception 'no money'; end if;
@@ -136,6 +139,7 @@ def run_everything(house: House, server: EmbeddedServer) -> dict[str, str]:
     looks = house.final(house.enqueue("looks"))
     looked = looks["result_json"]
     assert looked, (looks["failure_kind"], looks["last_error"])
+    send_mail(house)
     waiting = house.enqueue("waits", card)
     house.wait_mark("waiting")
     listing = command_lines()
@@ -147,6 +151,7 @@ def run_everything(house: House, server: EmbeddedServer) -> dict[str, str]:
         "log": worker.log + worker.out.read_text(),
         "errors": str([(row["last_error"], row["error_json"]) for row in rows]),
         "events": str(house.sql("select detail::text from queues.task_events")),
+        "facts": str(house.sql("select f::text from comms.send_email_task_failed f")),
         "error table": str(house.sql("select message, detail::text from queues.error")),
         "process listing": listing,
         "the child's environment": str(looked["environ"]),
@@ -154,6 +159,12 @@ def run_everything(house: House, server: EmbeddedServer) -> dict[str, str]:
         "pg_stat_activity": str(queries),
         "server log": server_log(server)[began:],
     }
+
+
+def send_mail(house: House) -> None:
+    """Nobody listens at the provider's address, so the attempt fails, with the key in the sender's hands."""
+    house._app.execute("select comms.send_email('you@example.org', %s, text_body => %s)", (PAYLOAD, PAYLOAD))
+    wait_until(lambda: house.sql("select from comms.send_email_task_failed"), house.story)
 
 
 def server_log(server: EmbeddedServer) -> str:
