@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -216,11 +217,24 @@ def test_the_package_is_found_from_a_checkout_wherever_the_worker_runs(monkeypat
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user or leave its network")
 
 
+@pytest.fixture
+def grouped_guard() -> Iterator[GuardDriver]:
+    """Its worker belongs to more groups than its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may become another user")
+    before = os.getgroups()
+    os.setgroups([*before, 4, 27])
+    driver = GuardDriver()
+    driver.wait("up")
+    os.setgroups(before)
+    yield driver
+    driver.close()
+
+
 @as_root
-def test_a_child_may_run_as_another_user_without_any_of_our_groups(guard: GuardDriver) -> None:
-    child = guard.shell(
-        "a", "id -u; id -G; grep -E '^(Cap(Eff|Prm)|NoNewPrivs)' /proc/self/status", uid=20000, no_new_privs=True
-    )
+def test_a_child_may_run_as_another_user_without_any_of_our_groups(grouped_guard: GuardDriver) -> None:
+    script = "id -u; id -G; grep -E '^(Cap(Eff|Prm)|NoNewPrivs)' /proc/self/status"
+    child = grouped_guard.shell("a", script, uid=20000, no_new_privs=True)
     assert [child.out.line(), child.out.line()] == [b"20000", b"20000"]
     lines = dict(child.out.line().split(b":\t") for _ in range(3))
     assert lines == {b"CapPrm": b"0" * 16, b"CapEff": b"0" * 16, b"NoNewPrivs": b"1"}
