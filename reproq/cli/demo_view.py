@@ -55,8 +55,12 @@ class View:
                 self._seen[ending.task_id] = news
                 self.say(f"#{ending.task_id} {ending.chapter.task_type:<20} {news}")
 
-    def conclude(self, endings: Sequence[Ending]) -> None:
+    def conclude(self, endings: Sequence[Ending], timeline: str) -> None:
         self.console.print(table(endings))
+        self.console.print(
+            "the email as a process (reproq process show):", escape(timeline), sep="\n\n", soft_wrap=True
+        )
+        self.console.print()
 
 
 def table(endings: Sequence[Ending]) -> Table:

@@ -46,7 +46,7 @@ class Worker:
 
 
 @contextmanager
-def started(dsn: str, folder: Path) -> Iterator[Worker]:
+def started(dsn: str, folder: Path, mail_server: str) -> Iterator[Worker]:
     """A worker that is gone afterwards, also when this process is killed."""
     command, cwd = _command(folder)
     with tempfile.TemporaryFile() as log:
@@ -56,7 +56,7 @@ def started(dsn: str, folder: Path) -> Iterator[Worker]:
             stdout=log,
             stderr=log,
             cwd=cwd,
-            env=_environ(dsn),
+            env=_environ(dsn, mail_server),
             start_new_session=True,  # Ctrl-C is for the demo, which stops its worker in order
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - no other thread runs yet
         )
@@ -75,10 +75,11 @@ def _command(folder: Path) -> tuple[list[str], Path]:
     return [sys.executable, "-m", "reproq", "worker", *_FLAGS], folder
 
 
-def _environ(dsn: str) -> dict[str, str]:
+def _environ(dsn: str, mail_server: str) -> dict[str, str]:
     """Without the user's own settings, which may be for another worker; the address isn't for `ps` to see."""
     kept = {name: value for name, value in os.environ.items() if name not in KNOWN and not name.startswith("REPROQ_")}
-    return kept | {"REPROQ_DATABASE_URL": dsn}
+    mail = {"REPROQ_EMAIL_PROVIDER": "smtp", "REPROQ_SMTP_URL": mail_server, "REPROQ_EMAIL_FROM": "demo@example.org"}
+    return kept | mail | {"REPROQ_DATABASE_URL": dsn}
 
 
 def _die_with_parent() -> None:

@@ -58,7 +58,7 @@ def _made(timeline: Timeline) -> datetime | None:
 
 def _task(task: dict[str, Any]) -> Iterator[str]:
     outcome = " ".join(filter(None, (task["status"], task["failure_kind"])))
-    worker = f"  by {cell(task['worker_id'])}" if task["worker_id"] else ""
+    worker = f"  by {cell(task['worker'])}" if task["worker"] else ""
     yield f"  {task['attempt'] or '?'}  {task['task_type']} task {task['id']}: {outcome}{worker}"
     if task["last_error"]:
         yield f"       {_one_line(task['last_error'])}"

@@ -14,7 +14,8 @@ from reproq.db.processes.catalog import Fact, Process, Sight, facts_of, sight
 from reproq.db.processes.errors import NotThere
 
 _TASKS = """
-    select t.id, t.task_type::text, t.queue_name::text, t.status::text, t.worker_id, t.attempt_count, t.max_attempts,
+    select t.id, t.task_type::text, t.queue_name::text, t.status::text,
+           regexp_replace(t.worker_id, '/[^/]*$', '') as worker, t.attempt_count, t.max_attempts,
            t.failure_kind, t.last_error, t.run_after, t.started_at, t.completed_at,
            t.leased_until is not null as leased, e.detail ->> 'output' as output, c.begun_at as provider_called_at,
            c.answer as provider_answer
@@ -32,11 +33,11 @@ _ERRORS = """
 _OPEN = "select spec_hash, opened_at from internal.open_process where payload @> %s::jsonb"
 # The one that waits and, at times beside it, the one that runs: both by an index, without a look at those of the past.
 _SUPERVISORS = """
-    select id, status::text, run_after, attempt_count, last_error, worker_id, leased_until is not null as leased
+    select id, status::text, run_after, attempt_count, last_error, leased_until is not null as leased
     from queues.task_runs
     where spec_hash = %(hash)s and unique_among = 'waiting' and status in ('PENDING', 'RETRYING') and deleted_at is null
     union all
-    select id, status::text, run_after, attempt_count, last_error, worker_id, true
+    select id, status::text, run_after, attempt_count, last_error, true
     from queues.task_runs where leased_until is not null and spec_hash = %(hash)s
     order by id
 """
