@@ -3,6 +3,7 @@
 #   make check   what CI runs: lint, types, room test, suite   make clean   remove the environment and all caches
 #   make faults  every fault scenario, three seeds, full size: SEED=2 SCENARIO=7 SIZE=ci pick one   make soak  30 minutes of all
 #   make mutants breaks the engine in thirteen ways; a scenario must notice each   (docs/reliability.md)
+#   make catalog writes tests/db/catalog.txt anew: every function, owner, setting and right, compared by the suite
 #   make bench   floors, Reproq and other task queues, 15 minutes at most     make bench-full   everything, can be resumed
 # PYTHON=… picks the interpreter, VENV=… another place, ARGS=… goes to pytest, JOBS=… is the number of test processes.
 
@@ -13,7 +14,7 @@ JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 4 ] && n=4; [ $$n -
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 CANDIDATES := $(PYTHON) python3.13 python3.12 python3.11 python3
 
-.PHONY: demo test check lint types rooms format bench bench-full clean
+.PHONY: demo test check lint types rooms format catalog bench bench-full clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -56,6 +57,9 @@ rooms: $(STAMP)
 format: $(STAMP)
 	@$(BIN)/ruff check -q --fix .
 	@$(BIN)/ruff format -q .
+
+catalog: $(STAMP)
+	@$(BIN)/python -m tests.db.catalog
 
 # The peers get environments of their own (bench/.envs) at the first run. ARGS="--only no-op --scale 0.2" for a trial.
 bench: $(STAMP)

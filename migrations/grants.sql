@@ -1,13 +1,22 @@
 -- Who may call what. Functions are the only door: no role but the owner has a right on any table or sequence.
 -- The global form only: `IN SCHEMA` would have no effect on what PUBLIC gets by default.
 alter default privileges revoke execute on functions from public;
+alter default privileges revoke usage on types from public;
 revoke execute on all functions in schema queues, internal, comms from public;
 revoke all on all tables in schema queues, internal, comms from public;
 revoke all on schema queues, internal, comms from public;
-revoke usage on type
-    queues.task_type, queues.queue_name, queues.task_status, queues.priority, queues.attempts, queues.moment, queues.payload,
-    queues.seconds, queues.uniqueness, queues.key, queues.trace, comms.line, comms.email_address, comms.phone_number,
-    comms.provider_key from public;
+-- Every type: a role that may use one can stand in the way of its change.
+do $types$
+declare
+    one regtype;
+begin
+    for one in
+        select t.oid from pg_type t join pg_namespace n on n.oid = t.typnamespace
+        where n.nspname in ('queues', 'internal', 'comms') and t.typcategory <> 'A' and t.typtype <> 'm'
+    loop
+        execute format('revoke usage on type %s from public', one);
+    end loop;
+end $types$;
 
 grant usage on schema queues, internal, comms to worker_service_user;
 grant execute on function
@@ -33,6 +42,12 @@ grant execute on function
     comms.send_sms, comms.send_sms_from_template, comms.create_sms_message, comms.kickoff_send_sms_task,
     comms.send_sms_status, comms.cancel_sms
     to reproq_app;
+
+grant usage on schema queues to reproq_reader;
+grant select on
+    queues.tasks_redacted, queues.dead_letter_redacted, queues.events_redacted, queues.errors_redacted,
+    queues.workers_redacted, queues.queues_redacted
+    to reproq_reader;
 
 grant usage on schema queues, internal, comms to reproq_process_author;
 grant execute on function

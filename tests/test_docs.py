@@ -25,7 +25,7 @@ from tests.conftest import Database
 ROOT = Path(__file__).parents[1]
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
-    for path in sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")])
+    for path in sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *ROOT.glob("docs/**/*.md")])
 }
 MIGRATIONS = "\n".join(path.read_text("utf-8") for path in sorted(ROOT.glob("migrations/**/*.sql")))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)

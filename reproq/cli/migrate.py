@@ -16,10 +16,11 @@ from reproq.config import SettingsError
 @click.command("migrate")
 @settings_options("database_url", "migrate_url", "role_prefix")
 @click.option("--sql", "as_sql", is_flag=True, help="Print everything for `psql -f` instead of running it.")
+@click.option("--harden-database", "harden", is_flag=True, help="Also take TEMP, and CREATE on public, from everybody.")
 @click.option("--roles-sql", "as_roles", is_flag=True, help="Print only what an administrator must run: the roles.")
 @click.option("--dir", "folder", metavar="DIR", help="Apply your own processes from DIR instead, each file once.")
 @click.option("--source", metavar="NAME", help="What the ledger calls DIR (default: the folder's name).")
-def command(as_sql: bool, as_roles: bool, folder: str | None, source: str | None, **flags: Any) -> None:
+def command(as_sql: bool, as_roles: bool, harden: bool, folder: str | None, source: str | None, **flags: Any) -> None:
     """Bring the database's schema up to this version; safe to repeat, and to run from many hosts at once.
 
     \b
@@ -29,6 +30,8 @@ def command(as_sql: bool, as_roles: bool, folder: str | None, source: str | None
       reproq migrate --roles-sql | psql -v login=deployer postgresql://postgres@db/shop
     Read before you run, or apply by another tool:
       reproq migrate --sql > reproq.sql
+    Nobody but the database's owner needs temporary tables or tables in schema public:
+      reproq migrate --harden-database --database-url postgresql://admin@db/shop
     Two independent installations on one server:
       reproq migrate --role-prefix acme_ --database-url postgresql://admin@db/acme
     Processes of your own, as a login with reproq_process_author and CREATE on the database:
@@ -37,6 +40,10 @@ def command(as_sql: bool, as_roles: bool, folder: str | None, source: str | None
     log.setup("info", human=True)
     if as_sql and as_roles:
         raise click.UsageError("--sql already holds the roles; give only one of --sql and --roles-sql")
+    if harden and (as_sql or as_roles or folder is not None):
+        raise click.UsageError(
+            "--harden-database asks the database who would lose something; give it neither --sql, --roles-sql nor --dir"
+        )
     if (folder is None and source is not None) or (folder is not None and (as_sql or as_roles)):
         raise click.UsageError("--source goes with --dir, and neither with --sql or --roles-sql")
     settings = loaded(flags, need_database=False)
@@ -55,6 +62,8 @@ def command(as_sql: bool, as_roles: bool, folder: str | None, source: str | None
     report = patiently(lambda: migrate.migrate(dsn, role_prefix=settings.role_prefix, say=click.echo))
     if not report.applied:
         click.echo(f"nothing to do: the schema is at version {report.after}")
+    if harden:
+        migrate.harden(dsn, say=click.echo)
 
 
 def _own_processes(dsn: str, folder: str, source: str | None) -> None:

@@ -4,11 +4,12 @@ from reproq.config.address import passwords
 from reproq.config.environment import child_environ, secrets, withheld
 from reproq.config.load import load
 from reproq.config.providers import ProviderSettings
-from reproq.config.settings import CommandPool, Settings, SettingsError
+from reproq.config.settings import CommandPool, Limits, Settings, SettingsError
 from reproq.config.values import plain, seconds
 
 __all__ = [
     "CommandPool",
+    "Limits",
     "ProviderSettings",
     "Settings",
     "SettingsError",

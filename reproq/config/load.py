@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from reproq.config import commands, modules
+from reproq.config import commands, limits, modules
 from reproq.config.options import BY_FIELD, BY_KEY, KNOWN, OPTIONS, PROVIDERS, Option, is_known
 from reproq.config.providers import CHOICES, ProviderSettings, used
 from reproq.config.settings import Settings, SettingsError, check, derived
 from reproq.config.values import shown, suggestion
 
 DEFAULT_FILE = "reproq.toml"
+_TABLES = ("command", "limits")
 Found = tuple[object, str, int]  # value, where it stood, layer (0 flag, 1 environment, 2 file)
 
 
@@ -38,13 +39,16 @@ def load(
     given = {name: _parse(BY_FIELD[name], found[name]) for name in found}
     source = found["database_url"][1] if "database_url" in found else None
     pools = commands.read(table.get("command", []), path)
-    fields = derived(given) | given | {"database_source": source, "config": path, "commands": pools}
+    kept = limits.read(table.get("limits", []), path)
+    tables = {"database_source": source, "config": path, "commands": pools, "limits": kept}
+    fields = derived(given) | given | tables
     fields["providers"] = _providers(environ, table, path) if worker else ProviderSettings()
     settings = Settings(**cast(dict[str, Any], fields))
     check(settings)
     if worker:
         modules.require(settings.app)
         commands.require(pools, path)
+        limits.require(kept, pools, bool(settings.app), path)
     return settings
 
 
@@ -93,8 +97,8 @@ def _reason(problem: Exception) -> str:
 
 def _key(name: str, path: Path) -> str:
     key = name.replace("-", "_")
-    if key not in BY_KEY and key != "command":
-        raise SettingsError(f"unknown key {shown(name)} in {path}{suggestion(key, [*BY_KEY, 'command'])}")
+    if key not in BY_KEY and key not in _TABLES:
+        raise SettingsError(f"unknown key {shown(name)} in {path}{suggestion(key, [*BY_KEY, *_TABLES])}")
     return key
 
 

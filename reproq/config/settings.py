@@ -31,6 +31,28 @@ class CommandPool:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What the processes of a type prefix may use, each of them: a [[limits]] table of reproq.toml."""
+
+    prefix: str
+    children: int | None = None  # of the app's, for this prefix alone
+    memory: int | None = None  # bytes of address space
+    cpu: float | None = None  # seconds, per task
+    files: int | None = None
+    processes: int | None = None  # of its user, threads included: no limit for root
+    file_size: int | None = None
+    uid: tuple[int, ...] = ()  # several: each process has its own
+    network: bool = True
+    new_privileges: bool = False
+
+    @property
+    def rlimits(self) -> dict[str, int]:
+        cpu = None if self.cpu is None else math.ceil(self.cpu)
+        found = {"as": self.memory, "cpu": cpu, "nofile": self.files, "nproc": self.processes, "fsize": self.file_size}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Settings:
     database_url: str | None = field(default=None, repr=False)
     database_source: str | None = None  # the variable, flag or file key the address came from
@@ -61,6 +83,7 @@ class Settings:
     max_envelope: int = 16 * MIB
     max_in_flight: int = 64 * MIB
     commands: tuple[CommandPool, ...] = ()
+    limits: tuple[Limits, ...] = ()
     log_payloads: bool = False
     log_level: str = "info"
     providers: ProviderSettings = field(default_factory=ProviderSettings)

@@ -17,7 +17,7 @@ from psycopg.sql import SQL, Identifier
 
 from reproq.db.connect import Connection, as_sql, connect
 from reproq.db.errors import MigrationRefused
-from reproq.db.migration import ledger, roles, script
+from reproq.db.migration import hardening, ledger, roles, script
 from reproq.db.migration.files import GRANTS, Migrations, SqlFile, check_prefix, load
 from reproq.db.migration.ledger import MigrationState
 from reproq.db.migration.roles import Ownership
@@ -91,6 +91,12 @@ def sql(role_prefix: str = "", *, folder: Path | None = None) -> str:
 def roles_sql(role_prefix: str = "", *, folder: Path | None = None) -> str:
     """Return what an administrator runs, so that a lesser login can migrate."""
     return script.roles(load(folder, role_prefix))
+
+
+def harden(dsn: str, *, say: Say = print) -> list[str]:
+    """Take from everybody what a database gives everybody, TEMP and CREATE on public, and say first who loses it."""
+    with connect(dsn, name=NAME) as conn:
+        return hardening.harden(conn, say)
 
 
 def _look(dsn: str, folder: Path | None) -> MigrationState:

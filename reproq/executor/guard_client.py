@@ -88,6 +88,8 @@ class Guard:
         limits: Mapping[str, int] | None = None,
         umask: int | None = None,
         no_new_privs: bool = False,
+        uid: int | None = None,
+        network: bool = True,
         forks: bool = False,
     ) -> None:
         """`fds` = its stdin, stdout and stderr; the caller closes its copies after this returns.
@@ -96,6 +98,7 @@ class Guard:
         """
         order: Event = {"do": "start", "key": key, "argv": list(argv), "env": dict(env), "cwd": cwd, "oom": oom}
         order |= {"limits": dict(limits or {}), "umask": umask, "no_new_privs": no_new_privs, "forks": forks}
+        order |= {"uid": uid, "network": network}
         self._send(order, fds)
 
     def fork_child(self, key: str, template: str, fds: Sequence[int]) -> None:

@@ -97,6 +97,7 @@ def _become_child(
         _order_descriptors(fds, told)
         _order_process(order, guard, nice)
         _order_limits(order)
+        _order_identity(order, guard)
         _exec(order["argv"], environment)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may escape into the guard's code)
         text = str(error) if isinstance(error, LaunchError) else f"{type(error).__name__}: {error}"
@@ -163,8 +164,40 @@ def _order_limits(order: Order) -> None:
         if name not in _LIMITS:
             raise LaunchError(f"unknown limit {name!r}: known are {', '.join(sorted(_LIMITS))}")
         _set_limit(name, int(value))
+
+
+def _order_identity(order: Order, guard: int) -> None:
+    """Last: what it gives up here the steps before may need."""
+    if not order.get("network", True):
+        _leave_network()
+    if order.get("uid") is not None:
+        _become(int(order["uid"]))
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # another uid has cleared it
+        if os.getppid() != guard:
+            os._exit(127)
     if order.get("no_new_privs"):
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _leave_network() -> None:
+    try:
+        kernel.leave_network()
+    except OSError as error:
+        raise LaunchError(
+            f"can't give it a network of its own: {error.strerror}; it needs a worker that is root"
+        ) from None
+
+
+def _become(uid: int) -> None:
+    """And the group of the same number: none of the worker's groups stays."""
+    import warnings  # noqa: F401 - execvpe imports it, and the new user may not be able to read the standard library
+
+    try:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    except OSError as error:
+        raise LaunchError(f"can't run as uid {uid}: {error.strerror}; it needs a worker that is root") from None
 
 
 def _set_limit(name: str, value: int) -> None:

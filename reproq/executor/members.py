@@ -20,6 +20,16 @@ PACKET = 64 * 1024
 
 
 @dataclass(frozen=True)
+class Confinement:
+    """What a child may use, and as whom it runs. Nobody gets new privileges by running a program, unless told so."""
+
+    limits: Mapping[str, int] = field(default_factory=dict)
+    uids: tuple[int, ...] = ()  # none: the worker's own; several: each child has one of its own
+    network: bool = True
+    new_privileges: bool = False
+
+
+@dataclass(frozen=True)
 class Kind:
     """How to start the children of a pool, and which types they serve."""
 
@@ -35,6 +45,7 @@ class Kind:
     contain: bool = False
     packets: bool = False  # our Python child: lines may wait in its socket
     template: Sequence[str] = ()  # how to start one that forks the others
+    confinement: Confinement = field(default_factory=Confinement)
 
     @property
     def is_system(self) -> bool:
@@ -84,7 +95,7 @@ class Child:
     __slots__ = (
         "_tail", "_tail_size", "alarm", "back", "boot_failed", "born", "cannot_fork", "garbled", "key", "lines", "log",
         "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station",
-        "stdin", "stdout", "unwritten",
+        "stdin", "stdout", "uid", "unwritten",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: SocketBack | PipeBack) -> None:
@@ -95,6 +106,7 @@ class Child:
         self.log = log
         self.back = back
         self.pid = 0
+        self.uid: int | None = None  # where it isn't the worker's
         self.born = time.monotonic()
         self.ready = False
         self.ready_at = 0.0

@@ -27,6 +27,7 @@ from reproq.models.execution import Execution
 
 _CHUNK = 256 * 1024
 _STOP = b'{"v":1,"do":"stop"}\n'
+_UMASK = 0o077  # what a task writes is nobody else's, unless it says so
 _OOM_SCORE = 500  # when memory runs out, a task goes before its worker
 _BOOT_PAUSE_S, _MAX_BOOT_PAUSE_S = 0.1, 30.0
 _DEADLINE_PAUSE_S = 0.6
@@ -235,8 +236,11 @@ class Pool:
             if self._template is not None:
                 self._guard.fork_child(key, self._template.key, theirs)
             else:
+                child.uid = self._free_uid()
                 argv = kind.template if is_template else kind.argv
-                self._guard.start_child(key, argv, kind.env, theirs, cwd=kind.cwd, oom=_OOM_SCORE, forks=is_template)
+                self._guard.start_child(
+                    key, argv, kind.env, theirs, cwd=kind.cwd, forks=is_template, **_confined(child)
+                )
         finally:
             for fd in theirs:
                 os.close(fd)
@@ -246,6 +250,12 @@ class Pool:
         if kind.greeting:
             self.tell(child, kind.greeting)
         return child
+
+    def _free_uid(self) -> int | None:
+        """One that no living child has, as long as there are enough."""
+        uids = self.kind.confinement.uids
+        taken = {child.uid for child in self.children.values()}
+        return next((uid for uid in uids if uid not in taken), uids[0] if uids else None)
 
     def _input(self) -> tuple[int, int, SocketBack | PipeBack]:
         """Its end, ours, its end again. A pipe for anybody; for our own children a socket that keeps lines apart."""
@@ -405,3 +415,15 @@ class Pool:
         if child in self.idle:
             self.idle.remove(child)
         self._owner.child_garbled(child, why)
+
+
+def _confined(child: Child) -> dict[str, Any]:
+    confinement = child.pool.kind.confinement
+    return {
+        "oom": _OOM_SCORE,
+        "umask": _UMASK,
+        "limits": confinement.limits,
+        "uid": child.uid,
+        "network": confinement.network,
+        "no_new_privs": not confinement.new_privileges,
+    }

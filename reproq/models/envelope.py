@@ -37,8 +37,8 @@ def read_envelope(line: bytes, task_id: int, claim_no: int, *, trusted: bool = F
     v, its_id, its_claim = envelope.get("v"), envelope.get("id"), envelope.get("claim_no")
     if its_id != task_id or its_claim != claim_no or v != 1 or not type(its_id) is type(its_claim) is type(v) is int:
         raise BadEnvelope(
-            f"it answers v{_short(repr(v))} task {_short(repr(its_id))} claim "
-            f"{_short(repr(its_claim))}, asked was v1 task {task_id} claim {claim_no}"
+            f"it answers v{_number(v)} task {_number(its_id)} claim "
+            f"{_number(its_claim)}, asked was v1 task {task_id} claim {claim_no}"
         )
     error = envelope.get("error")
     invalid = envelope.get("validation_failure_message")
@@ -157,6 +157,13 @@ def _holds_nul(value: Any) -> bool:
         elif isinstance(item, list):
             todo += item
     return False
+
+
+def _number(value: object) -> str:
+    """Only numbers are repeated: whatever else stands there may be a piece of a payload."""
+    if type(value) in (int, float, bool):
+        return _short(repr(value))
+    return "missing" if value is None else f"({type(value).__name__})"
 
 
 def _short(value: object) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
 
-from reproq.config import Settings
+from reproq.config import Limits, Settings
 from reproq.executor.guard_client import child_command
-from reproq.executor.members import Kind
+from reproq.executor.members import Confinement, Kind
 from reproq.executor.pool import Pool
 from reproq.models.execution import Execution
 
@@ -138,6 +138,8 @@ class Station:
         wanted: dict[str, Any] = {"free": self.wants()}
         if kind.types is not None:
             wanted["types"] = kind.types
+        elif kind.prefixes is not None and kind.packets and leave_unknown:
+            wanted["types"] = list(self.pool.types)
         elif kind.prefixes is not None:
             wanted["prefixes"] = kind.prefixes
         elif leave_unknown:
@@ -148,6 +150,7 @@ class Station:
 def kinds(settings: Settings) -> list[Kind]:
     """System types first, then the prefixes of custom commands, then the app's children for the rest."""
     found = _system_kinds(settings)
+    limits = {entry.prefix: entry for entry in settings.limits}
     for i, command in enumerate(settings.commands):
         found.append(
             Kind(
@@ -158,13 +161,42 @@ def kinds(settings: Settings) -> list[Kind]:
                 cwd=str(command.cwd) if command.cwd else None,
                 contain=command.contain,
                 recycle=settings.recycle,
+                confinement=_confinement(limits.pop(command.prefix, None)),
             )
         )
     if settings.app:
-        argv = child_command(settings.app)
-        template = child_command(settings.app, template=True) if settings.recycle == 1 else ()
-        found.append(Kind("app", argv, settings.processes, recycle=settings.recycle, packets=True, template=template))
+        for i, entry in enumerate(_longest_first(limits.values())):
+            found.append(_app_kind(settings, f"limited{i}", entry))
+        found.append(_app_kind(settings, "app", None))
     return found
+
+
+def _app_kind(settings: Settings, name: str, entry: Limits | None) -> Kind:
+    """The app's children. Those of a prefix with limits are a pool of their own: a limit can't be taken off again."""
+    each_its_own = entry is not None and entry.cpu is not None  # the kernel counts a process's CPU, not a task's
+    recycle = 1 if each_its_own else settings.recycle
+    forks = recycle == 1 and not (entry and len(entry.uid) > 1)  # a fork has its template's uid
+    return Kind(
+        name,
+        child_command(settings.app),
+        settings.processes if entry is None else entry.children or 1,
+        prefixes=(entry.prefix,) if entry else None,
+        recycle=recycle,
+        packets=True,
+        template=child_command(settings.app, template=True) if forks else (),
+        confinement=_confinement(entry),
+    )
+
+
+def _longest_first(entries: Iterable[Limits]) -> list[Limits]:
+    """The first pool that serves a type gets it."""
+    return sorted(entries, key=lambda entry: -len(entry.prefix))
+
+
+def _confinement(entry: Limits | None) -> Confinement:
+    if entry is None:
+        return Confinement()
+    return Confinement(entry.rlimits, entry.uid, entry.network, entry.new_privileges)
 
 
 def _system_kinds(settings: Settings) -> list[Kind]:

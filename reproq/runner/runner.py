@@ -86,6 +86,7 @@ class Runner:
 
     def run(self) -> int:
         bind(worker_id=self.name)
+        os.umask(0o077)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # tasks run with our uid: none may read our environment or memory
         stop = self.drain.asked
         self.loop.wake_on(dict.fromkeys(signals.stopping(), stop))

@@ -6,11 +6,12 @@ import os
 import resource
 import signal
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.executor.driver import ENVIRONMENT, ROOT, GuardDriver, wait_for
+from tests.executor.driver import ENVIRONMENT, ROOT, GuardDriver, wait_dead, wait_for
 
 PDEATHSIG = """
 import ctypes, os
@@ -211,3 +212,53 @@ def test_the_package_is_found_from_a_checkout_wherever_the_worker_runs(monkeypat
         assert (ROOT / "reproq").is_dir()
     finally:
         driver.close()
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user or leave its network")
+
+
+@pytest.fixture
+def grouped_guard() -> Iterator[GuardDriver]:
+    """Its worker belongs to more groups than its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may become another user")
+    before = os.getgroups()
+    os.setgroups([*before, 4, 27])
+    driver = GuardDriver()
+    driver.wait("up")
+    os.setgroups(before)
+    yield driver
+    driver.close()
+
+
+@as_root
+def test_a_child_may_run_as_another_user_without_any_of_our_groups(grouped_guard: GuardDriver) -> None:
+    script = "id -u; id -G; grep -E '^(Cap(Eff|Prm)|NoNewPrivs)' /proc/self/status"
+    child = grouped_guard.shell("a", script, uid=20000, no_new_privs=True)
+    assert [child.out.line(), child.out.line()] == [b"20000", b"20000"]
+    lines = dict(child.out.line().split(b":\t") for _ in range(3))
+    assert lines == {b"CapPrm": b"0" * 16, b"CapEff": b"0" * 16, b"NoNewPrivs": b"1"}
+
+
+@as_root
+def test_a_child_of_another_user_dies_with_its_guard_and_by_its_order(guard: GuardDriver) -> None:
+    for key in ("a", "b"):
+        guard.start(key, "sleep", "60", uid=20000)
+    killed, left = (guard.wait("started", key)["pid"] for key in ("a", "b"))
+    guard.guard.kill("a", 9)
+    assert guard.wait("exited", "a")["pid"] == killed
+    os.kill(guard.guard.pid, 9)
+    wait_dead(left)
+
+
+@as_root
+def test_a_child_may_have_a_network_with_nothing_in_it(guard: GuardDriver) -> None:
+    child = guard.shell("a", "grep -c : /proc/net/dev; readlink /proc/self/ns/net", network=False)
+    assert child.out.line() == b"1"
+    assert child.out.line() != os.readlink("/proc/self/ns/net").encode()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may")
+def test_a_user_that_cant_be_become_is_told(guard: GuardDriver) -> None:
+    guard.start("a", "true", uid=20000)
+    assert "it needs a worker that is root" in guard.wait("start_failed", "a")["error"]

@@ -53,7 +53,9 @@ def test_no_role_has_a_right_on_a_table(q: Queue, role: str) -> None:
     may = q.rows(
         "select c.oid::regclass from pg_class c where relnamespace::regnamespace::text in ('queues', 'internal')"
         " and relkind in ('r', 'v', 'p')"
-        " and has_table_privilege(%s, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')",
+        " and has_table_privilege(%s, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')"
+        " and not (%s = 'reproq_reader' and relname::text like '%%\\_redacted')",
+        role,
         role,
     )
     assert may == []

@@ -5,7 +5,7 @@ create or replace function comms.create_sms_message(to_number text, body text, f
 #variable_conflict use_variable
 declare
     fault text := case
-        when to_number is null or to_number !~ '^\+?[0-9]+$' or length(to_number) not between 3 and 16
+        when to_number is null or to_number !~ '^[+]?[0-9]+$' or length(to_number) not between 3 and 16
             then 'to_number must be an international number: +4917012345678'
         when body is null or length(body) not between 1 and 1600 then 'body must have 1 to 1600 characters'
         when from_number ~ '[[:cntrl:]]' or length(from_number) > 100 then 'from_number must be a number or a sender''s name' end;

@@ -4,7 +4,7 @@ create or replace function comms.render(template text, parameters jsonb, escaped
     language plpgsql immutable
     set search_path = pg_catalog, pg_temp as $$
 declare
-    place constant text := '\{\{ *([a-z_][a-z0-9_]*) *\}\}';
+    place constant text := '[{][{] *([a-z_][a-z0-9_]*) *[}][}]';
     pieces text[] := regexp_split_to_array(template, place);
     names text[] := array(select m[1] from regexp_matches(template, place, 'g') m);
     value text;

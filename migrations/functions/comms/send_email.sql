@@ -11,7 +11,8 @@ create or replace function comms.send_email(
 declare
     id bigint := comms.find_send_email_key(idempotency_key);
 begin
-    while id is null loop
+    for i in 1 .. 100 loop
+        exit when id is not null;
         begin
             id := comms.start_email(
                 comms.create_email_message(to_address, subject, html, text_body, from_address, reply_to, headers),
@@ -23,5 +24,9 @@ begin
             id := comms.find_send_email_key(idempotency_key);
         end;
     end loop;
+    if id is null then
+        raise exception using errcode = 'RQ006', message = 'the send that holds this key keeps changing; nothing was sent',
+            hint = 'Call again.';
+    end if;
     return id;
 end $$;

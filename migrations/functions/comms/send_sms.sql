@@ -10,7 +10,8 @@ create or replace function comms.send_sms(
 declare
     id bigint := comms.find_send_sms_key(idempotency_key);
 begin
-    while id is null loop
+    for i in 1 .. 100 loop
+        exit when id is not null;
         begin
             id := comms.start_sms(comms.create_sms_message(to_number, body, from_number),
                                   scheduled_at, idempotency_key, max_attempts, queue_name, on_unknown, null);
@@ -21,5 +22,9 @@ begin
             id := comms.find_send_sms_key(idempotency_key);
         end;
     end loop;
+    if id is null then
+        raise exception using errcode = 'RQ006', message = 'the send that holds this key keeps changing; nothing was sent',
+            hint = 'Call again.';
+    end if;
     return id;
 end $$;

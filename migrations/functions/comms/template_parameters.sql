@@ -4,8 +4,8 @@ create or replace function comms.template_parameters(texts text[], declared text
     set search_path = pg_catalog, pg_temp as $$
 declare
     used text[] := array(
-        select distinct m[1] from unnest(texts) x, lateral regexp_matches(x, '\{\{ *([a-z_][a-z0-9_]*) *\}\}', 'g') m order by 1);
-    odd text := (select min(x) from unnest(texts) x where regexp_replace(x, '\{\{ *[a-z_][a-z0-9_]* *\}\}', '', 'g') ~ '\{\{|\}\}');
+        select distinct m[1] from unnest(texts) x, lateral regexp_matches(x, '[{][{] *([a-z_][a-z0-9_]*) *[}][}]', 'g') m order by 1);
+    odd text := (select min(x) from unnest(texts) x where regexp_replace(x, '[{][{] *[a-z_][a-z0-9_]* *[}][}]', '', 'g') ~ '[{][{]|[}][}]');
 begin
     if odd is not null then
         raise exception using errcode = 'RQ003', message = 'a template holds {{ or }} that is no parameter',

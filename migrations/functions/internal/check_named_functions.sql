@@ -6,7 +6,7 @@ create or replace function internal.check_named_functions(task_type text, payloa
 declare
     refused text;
 begin
-    if task_type not in ('db_function', 'email', 'sms') and payload::text not like '%\_handler"%' then
+    if task_type not in ('db_function', 'email', 'sms') and payload::text not like '%!_handler"%' escape '!' then
         return;
     end if;
     if task_type = 'db_function' and payload ->> 'db_function' is null then
@@ -14,13 +14,13 @@ begin
             hint = 'For example {"db_function": "billing.close_month", …}.';
     end if;
     if task_type in ('email', 'sms')
-       and not exists (select from jsonb_object_keys(payload) k where k like '%\_handler') then
+       and not exists (select from jsonb_object_keys(payload) k where k like '%!_handler' escape '!') then
         raise exception using errcode = 'RQ004', message = format('%s tasks are scheduled by their supervisor', task_type),
             hint = 'Call comms.send_email or comms.send_sms.';
     end if;
     select format('%s = %s', k, payload -> k) into refused
     from jsonb_object_keys(payload) k
-    where (k like '%\_handler' or (k = 'db_function' and task_type = 'db_function'))
+    where (k like '%!_handler' escape '!' or (k = 'db_function' and task_type = 'db_function'))
       and jsonb_typeof(payload -> k) <> 'null'
       and (jsonb_typeof(payload -> k) <> 'string' or internal.resolve_function(payload ->> k) is null)
     order by k limit 1;

@@ -32,5 +32,5 @@ begin
         end;
     end if;
     perform internal.check_named_functions(task_type, p.payload) from unnest(payloads) as p(payload)
-    where names_functions or p.payload::text like '%\_handler"%';
+    where names_functions or p.payload::text like '%!_handler"%' escape '!';
 end $$;

@@ -11,7 +11,7 @@ declare
     found integer[] := '{}';
 begin
     foreach term in array string_to_array(upper(field), ',') loop
-        parts := regexp_match(term, '^(\*|[0-9]{1,2}|[A-Z]{3})(?:-([0-9]{1,2}|[A-Z]{3}))?(?:/([0-9]{1,2}))?$');
+        parts := regexp_match(term, '^([*]|[0-9]{1,2}|[A-Z]{3})(?:-([0-9]{1,2}|[A-Z]{3}))?(?:/([0-9]{1,2}))?$');
         if parts is null or (parts[1] = '*' and parts[2] is not null) then
             raise exception using errcode = 'RQ003', message = format('%s in a cron expression means nothing', quote_literal(left(term, 20)));
         end if;

@@ -6,7 +6,7 @@ declare
     parts text[] := regexp_split_to_array(btrim(case lower(btrim(expression))
         when '@hourly' then '0 * * * *' when '@daily' then '0 0 * * *' when '@midnight' then '0 0 * * *'
         when '@weekly' then '0 0 * * 0' when '@monthly' then '0 0 1 * *'
-        when '@yearly' then '0 0 1 1 *' when '@annually' then '0 0 1 1 *' else expression end), '\s+');
+        when '@yearly' then '0 0 1 1 *' when '@annually' then '0 0 1 1 *' else expression end), '[[:space:]]+');
 begin
     if expression is null or length(expression) > 200 or cardinality(parts) <> 5 then
         raise exception using errcode = 'RQ003',

@@ -21,7 +21,7 @@ begin
             and scheduled_at >= timestamptz '1970-01-01 00:00:00+00' and scheduled_at < timestamptz '9000-01-01 00:00:00+00'
             and max_attempts is null and unique_among is null and timeout is null and after is null and limit_key is null
             and trace is null and coalesce(length(idempotency_key), 1) between 1 and 500 and jsonb_typeof(payload) = 'object'
-            and octet_length(payload::text) <= 128 and payload::text not like '%\_handler"%', false)) then
+            and octet_length(payload::text) <= 128 and payload::text not like '%!_handler"%' escape '!', false)) then
         perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
                                        idempotency_key, limit_key, trace);
         perform internal.check_payload(payload);

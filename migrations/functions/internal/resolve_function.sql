@@ -7,7 +7,7 @@ declare
     parts text[];
 begin
     if function_name is null or length(function_name) > 127
-       or function_name !~ '^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$' then
+       or function_name !~ '^[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_]*$' then
         return null;
     end if;
     parts := string_to_array(function_name, '.');

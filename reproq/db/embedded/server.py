@@ -232,3 +232,5 @@ def _make_login(conn: Connection, login: str, role: str, password: str) -> None:
         conn.execute(sql.SQL("create role {} login password {}").format(name, sql.Literal(password)))
     if conn.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone():
         conn.execute(sql.SQL("grant {} to {}").format(sql.Identifier(role), name))
+    for setting in ("log_parameter_max_length", "log_parameter_max_length_on_error"):  # they are payloads and results
+        conn.execute(sql.SQL("alter role {} set {} = 0").format(name, sql.Identifier(setting)))

@@ -1,0 +1,15 @@
+"""The rules of `reproq doctor --security`, by what they look at. Tests weaken a database in each of their ways."""
+
+from reproq.db.security import definers, logins, parameters, public, relations, roles, schemas
+
+RULES = (
+    *public.RULES,
+    *roles.RULES,
+    *logins.RULES,
+    *definers.RULES,
+    *relations.RULES,
+    *schemas.RULES,
+    *parameters.RULES,
+)
+
+__all__ = ["RULES"]

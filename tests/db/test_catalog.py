@@ -1,0 +1,23 @@
+"""Who may do what is written down, and compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reproq.db.connect import connect
+
+from . import catalog
+
+
+def test_the_catalog_is_as_it_was_written_down(database: Any) -> None:
+    with connect(database.dsn, name="test") as conn:
+        found = catalog.text(conn)
+    assert found == catalog.GOLDEN.read_text(), "if that is meant: `make catalog`, and read the difference"
+
+
+def test_a_right_more_is_a_line_that_differs(database: Any) -> None:
+    database.execute("grant execute on function queues.replay to reproq_app")
+    with connect(database.dsn, name="test") as conn:
+        changed = set(catalog.text(conn).splitlines()) ^ set(catalog.GOLDEN.read_text().splitlines())
+    assert len(changed) == 2
+    assert all("queues.replay" in line for line in changed)
