@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from tests.faults.evidence import FINAL, Drain, Evidence, Row, Step
 
 IDLE_S = 1.0
-MORE_DESCRIPTORS = 8
-MORE_MEMORY_KIB = 64 * 1024
+MORE_DESCRIPTORS = 4
+MORE_MEMORY_KIB = 32 * 1024
 SLACK_NS = 5_000_000
 """Two clocks of one machine, read at two moments."""
 
