@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
+from psycopg.types.json import Jsonb
 
 from tests.channels.fakes import FakeResend, FakeTwilio, answers, loses_the_answer
 from tests.worker.harness import House, Worker, wait_until
@@ -25,11 +27,16 @@ class Sink(Controller):
     def __init__(self) -> None:
         self.replies: list[str] = []
         self.arrived: list[EmailMessage] = []
+        self.asked = 0
+        self.hold = False
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         super().__init__(self, hostname="127.0.0.1", port=port)
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:
+        self.asked += 1
+        while self.hold:
+            await asyncio.sleep(0.01)
         if self.replies:
             return self.replies.pop(0)
         message = email.message_from_bytes(envelope.content, policy=default)
@@ -195,3 +202,139 @@ def test_no_secret_of_a_provider_reaches_the_children_of_the_app(hurried: House,
         hurried.sql("select * from queues.error")
     )
     assert "canary" not in everything
+
+
+def _bare(house: House, **payload: object) -> int:
+    """An email task that no process supervises, with handlers of the user's own."""
+    message = {"to": "ada@example.org", "subject": "x", "text": "y"} | payload
+    return int(house.one("select queues.enqueue_system('email', %s, max_attempts => 3)", Jsonb(message)))
+
+
+def _calls(house: House) -> list[tuple[Any, ...]]:
+    return house.sql("select what, heard from shop.calls order by n")
+
+
+@pytest.fixture
+def handlers(hurried: House) -> House:
+    """shop.<name>(payload) notes what it heard; the table shop.answers says what it answers, one row a call."""
+    hurried.function("x", "begin return null; end")
+    hurried.sql("create table shop.calls (n int generated always as identity, what text, heard jsonb)")
+    hurried.sql("create table shop.answers (n int generated always as identity, what text, answer jsonb)")
+    for name in ("before", "success", "error"):
+        hurried.sql(
+            f"create function shop.{name}(payload jsonb) returns jsonb language plpgsql security definer"
+            f" set search_path = pg_catalog, pg_temp as $$ declare told jsonb; begin"
+            f" insert into shop.calls (what, heard) values ('{name}', payload);"
+            f" delete from shop.answers where n = (select min(n) from shop.answers where what = '{name}')"
+            f" returning answer into told;"
+            f" return coalesce(told, '{{\"success\": true}}'); end $$"
+        )
+        hurried.sql(f"grant execute on function shop.{name}(jsonb) to worker_service_user")
+    return hurried
+
+
+def _answer(house: House, what: str, answer: dict[str, Any], times: int = 1) -> None:
+    for _ in range(times):
+        house.sql("insert into shop.answers (what, answer) values (%s, %s)", what, Jsonb(answer))
+
+
+MESSAGE = {"to": "bob@example.org", "subject": "built", "text": "by the handler"}
+
+
+def test_the_whole_payload_goes_to_the_handlers_and_what_before_answers_to_the_provider(
+    handlers: House, sink: Sink
+) -> None:
+    _answer(handlers, "before", {"success": True, "payload": MESSAGE})
+    _smtp(handlers, sink)
+    task = handlers.final(
+        _bare(
+            handlers,
+            invoice=7,
+            before_handler="shop.before",
+            success_handler="shop.success",
+            error_handler="shop.error",
+        )
+    )
+    assert (task["status"], task["result_json"]["provider"]) == ("SUCCESSFUL", "smtp")
+    assert [message["To"] for message in sink.arrived] == ["bob@example.org"]
+    (before, heard), (success, told) = _calls(handlers)
+    assert (before, success) == ("before", "success")
+    assert (heard["invoice"], told["original_payload"]["invoice"]) == (7, 7)
+    assert told["worker_payload"]["provider_message_id"] == sink.arrived[0]["Message-ID"]
+
+
+def test_a_success_handler_that_fails_is_called_again_and_nothing_is_sent_again(handlers: House, sink: Sink) -> None:
+    _answer(handlers, "success", {"success": False, "error": "not now"}, 2)
+    _smtp(handlers, sink)
+    task = handlers.final(_bare(handlers, success_handler="shop.success"))
+    assert task["status"] == "SUCCESSFUL"
+    assert len(sink.arrived) == 1
+    assert handlers.one("select count(*) from queues.error where function_name = 'shop.success'") == 2
+
+
+def test_a_success_handler_that_always_fails_ends_the_task_and_nothing_is_sent_again(
+    handlers: House, sink: Sink
+) -> None:
+    _answer(handlers, "success", {"success": False, "error": "never"}, 99)
+    _smtp(handlers, sink)
+    task = handlers.final(_bare(handlers, success_handler="shop.success", error_handler="shop.error"))
+    assert (task["status"], task["failure_kind"], task["attempt_count"]) == ("FAILED", "handler_failed", 1)
+    assert len(sink.arrived) == 1
+    assert handlers.one("select count(*) from queues.error where function_name = 'shop.success'") == 5
+    assert handlers.one("select count(*) from shop.calls where what = 'error'") == 0
+
+
+def test_a_process_whose_success_handler_can_not_be_called_finds_the_answer_itself(hurried: House, sink: Sink) -> None:
+    hurried.sql("revoke execute on function comms.record_email_success from worker_service_user")
+    _smtp(hurried, sink)
+    status = _ended(hurried, _send(hurried))
+    assert (status["state"], status["attempts"]) == ("succeeded", 1)
+    assert status["provider_message_id"] == sink.arrived[0]["Message-ID"]
+    assert len(sink.arrived) == 1
+    assert hurried.one("select failure_kind from queues.task_runs where task_type = 'email'") == "handler_failed"
+
+
+def test_a_before_handler_that_refuses_is_final_and_the_error_handler_hears_why(handlers: House, sink: Sink) -> None:
+    _answer(handlers, "before", {"success": False, "validation_failure_message": "nobody wants it"})
+    _smtp(handlers, sink)
+    task = handlers.final(_bare(handlers, before_handler="shop.before", error_handler="shop.error"))
+    assert (task["status"], task["failure_kind"], task["attempt_count"]) == ("FAILED", "validation", 1)
+    assert sink.arrived == []
+    error = _calls(handlers)[-1][1]["error"]
+    assert (error["kind"], error["permanent"], error["message"]) == ("validation", True, "nobody wants it")
+
+
+def test_a_before_handler_that_fails_may_do_better_the_next_time(handlers: House, sink: Sink) -> None:
+    _answer(handlers, "before", {"success": False, "error": "not now"})
+    _answer(handlers, "before", {"success": True, "payload": MESSAGE})
+    _smtp(handlers, sink)
+    task = handlers.final(_bare(handlers, before_handler="shop.before", error_handler="shop.error"))
+    assert (task["status"], task["attempt_count"]) == ("SUCCESSFUL", 2)
+    assert _calls(handlers)[1][1]["error"]["kind"] == "handler_failed"
+    assert len(sink.arrived) == 1
+
+
+def test_an_error_handler_that_fails_is_on_record_and_the_task_ends_as_it_would_have(
+    handlers: House, sink: Sink
+) -> None:
+    sink.replies = ["550 no such user"]
+    _answer(handlers, "error", {"success": False, "error": "broken too"})
+    _smtp(handlers, sink)
+    task = handlers.final(_bare(handlers, error_handler="shop.error"))
+    assert (task["status"], task["failure_kind"], task["attempt_count"]) == ("FAILED", "provider_refused", 1)
+    errors = handlers.sql("select function_name, message from queues.error order by id")
+    assert errors == [(None, "provider_refused 550"), ("shop.error", "broken too")]
+
+
+def test_a_bare_mail_whose_answer_was_lost_is_not_sent_again_by_smtp(handlers: House, sink: Sink) -> None:
+    """Killed while the server thinks about the message: no second execution calls it."""
+    sink.hold = True
+    worker = _smtp(handlers, sink).ready()
+    task = _bare(handlers)
+    wait_until(lambda: sink.asked == 1, handlers.story)
+    for child in worker.children():
+        os.kill(child.pid, signal.SIGKILL)
+    sink.hold = False
+    row = handlers.final(task)
+    assert (row["status"], row["failure_kind"]) == ("FAILED", "unknown")
+    assert sink.asked == 1
