@@ -28,7 +28,8 @@ class _Shared(TypedDict, total=False):
     max_attempts: int | None
     timeout: Seconds | None  # of one attempt
     unique_among: str | None  # 'active' or 'waiting'
-    after: Iterable[int] | None  # ids that must have succeeded first
+    after: Iterable[int] | None  # ids of tasks that must have succeeded first
+    after_policy: str | None  # "succeeded" (default), or "over": however they end
     limit_key: str | None
     trace: str | None
 
@@ -124,6 +125,7 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "timeout": (f"timeout => {_INTERVAL}", _interval),
     "unique_among": ("unique_among => %s::text", _text),
     "after": ("after => %s::text::bigint[]", _ids),
+    "after_policy": ("after_policy => %s::text", _text),
     "limit_key": ("limit_key => %s::text", _text),
     "trace": ("trace => %s::text", _text),
 }

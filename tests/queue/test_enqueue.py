@@ -40,7 +40,8 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("RQ003", {"timeout": "-1 s"}),
     ("RQ003", {"timeout": "367 days"}),
     ("RQ003", {"timeout": "12 months 6 days"}),  # 366 days by comparison, more by the clock
-    ("RQ003", {"after": [1]}),
+    ("RQ003", {"after": [10**12]}),
+    ("RQ003", {"after": [None]}),
     ("RQ003", {"idempotency_key": ""}),
     ("RQ003", {"idempotency_key": "k" * 501}),
     ("RQ003", {"limit_key": ""}),

@@ -21,7 +21,9 @@ REFUSED = {
     "priority_in_range": ("task_runs", "priority = 1000001"),
     "run_after_is_a_date": ("task_runs", "run_after = 'infinity'"),
     "payload_is_an_object": ("task_runs", "payload_json = '[]'"),
-    "only_pending_waits": ("task_runs", "waiting_for = 1, status = 'RETRYING'"),
+    "only_waiting_waits": (
+        "task_runs", "waiting_for = 1, status = 'SUCCESSFUL', completed_at = now(), result_json = '1'"),
+    "a_slot_is_of_a_key": ("task_runs", "limit_slot = 1"),
     "counters_are_counts": ("task_runs", "give_backs = -1"),
     "timeout_is_positive": ("task_runs", "timeout_s = 0"),
     "unique_among_is_known": ("task_runs", "unique_among = 'all'"),
@@ -37,10 +39,37 @@ REFUSED = {
     "settings_max_depth_check": ("settings", "max_depth = 65"),
     "settings_max_digits_check": ("settings", "max_digits = 1001"),
     "settings_max_give_backs_check": ("settings", "max_give_backs = 0"),
+    "settings_keep_successful_check": ("settings", "keep_successful = '-1 s'"),
+    "settings_keep_cancelled_check": ("settings", "keep_cancelled = '-1 s'"),
+    "settings_keep_failed_check": ("settings", "keep_failed = '-1 s'"),
+    "settings_keep_events_check": ("settings", "keep_events = '-1 s'"),
+    "settings_keep_processes_check": ("settings", "keep_processes = '59 min'"),
+    "queue_settings_keep_successful_check": ("queue_settings", "keep_successful = '-1 s'"),
+    "queue_settings_keep_cancelled_check": ("queue_settings", "keep_cancelled = '-1 s'"),
+    "queue_settings_keep_failed_check": ("queue_settings", "keep_failed = '-1 s'"),
 }  # fmt: skip
+_SCHEDULE = "insert into queues.schedules (schedule_name, task_type, cron, every, catch_up) values "
+_LIMIT = "insert into queues.limits (scope, name, concurrency, rate, burst) values "
+_FILE = "insert into internal.process_file (source, name, sha256) values "
 FOR_INSERT = {
     "event_is_known": "insert into queues.task_events (task_id, event) values (1, 'eaten')",
     "engine_is_not_callable": "insert into internal.callable_schema (schema_name) values ('queues')",
+    "schedule_name_is_plain": _SCHEDULE + "('a b', 't', '* * * * *', null, 'one')",
+    "every_is_positive": _SCHEDULE + "('s', 't', null, '0', 'one')",
+    "catch_up_is_known": _SCHEDULE + "('s', 't', '* * * * *', null, 'some')",
+    "cron_or_every": _SCHEDULE + "('s', 't', null, null, 'one')",
+    "scope_is_known": _LIMIT + "('shelf', 'x', 1, null, null)",
+    "limit_has_a_name": _LIMIT + "('key', '', 1, null, null)",
+    "concurrency_in_range": _LIMIT + "('key', 'x', 0, null, null)",
+    "rate_in_range": _LIMIT + "('key', 'x', null, 0, 1)",
+    "burst_holds_one": _LIMIT + "('key', 'x', null, 1, 0.5)",
+    "limit_limits_something": _LIMIT + "('key', 'x', null, null, null)",
+    "rate_has_a_bucket": _LIMIT + "('key', 'x', 1, 1, null)",
+    "policy_is_known": "insert into queues.task_dependency (parent_id, child_id, policy) values (1, 2, 'maybe')",
+    "retention_only_row_check": "insert into internal.retention (only_row) values (false)",
+    "flow_only_row_check": "insert into internal.flow (only_row) values (false)",
+    "name_has_a_length": _FILE + "('s', '', 'x')",
+    "source_has_a_length": _FILE + "('', 'n', 'x')",
 }
 MORE = [
     ("a_lease_has_a_holder", "status = 'CANCELLED', completed_at = now(), leased_until = now()"),
@@ -49,7 +78,8 @@ MORE = [
     ("completed_is_final", "status = 'CANCELLED'"),
     ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', failure_kind = 'x'"),
     ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', error_json = '{}'"),
-    ("only_pending_waits", "waiting_for = -1"),
+    ("only_waiting_waits", "waiting_for = -1"),
+    ("a_slot_is_of_a_key", "limit_key = 'k', limit_slot = 0"),
     ("key_has_a_length", "limit_key = ''"),
     ("key_has_a_length", "limit_key = repeat('x', 501)"),
     ("attempts_are_bounded", "attempt_count = -1"),

@@ -46,8 +46,8 @@ begin
         raise exception using errcode = 'RQ003', message = format('trace has %s characters', length(trace)),
             hint = 'It has at most 1000: a trace context, not a document.';
     end if;
-    if cardinality(after) > 0 then
-        raise exception using errcode = 'RQ003', message = 'dependencies (after) are not part of this version of the schema',
-            hint = 'Enqueue the next task from the one before, or let a supervisor do it.';
+    if cardinality(after) > 100000 or array_position(after, null) is not null then
+        raise exception using errcode = 'RQ003', message = 'after names at most 100000 tasks, by their ids',
+            hint = 'Let a task of its own wait for each part of them.';
     end if;
 end $$;

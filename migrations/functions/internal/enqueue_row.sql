@@ -5,7 +5,7 @@
 create or replace function internal.enqueue_row(
     task_type text, payload jsonb, scheduled_at timestamptz, queue_name text, priority integer, idempotency_key text,
     max_attempts integer, unique_among text, timeout interval, after bigint[], limit_key text, supervised boolean, trace text,
-    checked boolean default false, names_freely boolean default false,
+    checked boolean default false, names_freely boolean default false, after_policy text default 'succeeded',
     out id bigint, out is_new boolean, out same_spec boolean)
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
@@ -34,10 +34,10 @@ begin
     for i in 1 .. 100 loop
         insert into queues.task_runs as t (
             task_type, queue_name, priority, run_after, payload_json, spec_hash, idempotency_key, max_attempts, attempts_open,
-            unique_among, timeout_s, limit_key, supervised, trace)
+            unique_among, timeout_s, limit_key, waiting_for, supervised, trace)
         select task_type, queue_name, priority, scheduled_at, payload, hash, idempotency_key,
                coalesce(max_attempts, y.max_attempts, 3), coalesce(max_attempts, y.max_attempts) is null, unique_among,
-               extract(epoch from timeout), limit_key, supervised, trace
+               extract(epoch from timeout), limit_key, (limit_key is not null)::integer, supervised, trace
         from queues.settings s left join queues.task_types y on y.task_type = enqueue_row.task_type
         where fits or octet_length(payload::text) <= least(s.max_payload_bytes, 2 * s.max_depth, s.max_digits)
         on conflict do nothing
@@ -70,6 +70,9 @@ begin
     if enqueue_row.id is null then
         raise exception using errcode = 'RQ006', message = 'the row that holds this key keeps changing; nothing was enqueued',
             hint = 'Enqueue again.';
+    end if;
+    if after is not null or limit_key is not null then
+        perform internal.hold_back(array[enqueue_row.id], after, after_policy, limit_key);
     end if;
     if scheduled_at <= now() then
         perform internal.wake_sleepers(queue_name, task_type);

@@ -17,6 +17,7 @@ begin
         cross join queues.settings s
         left join queues.queue_settings q on q.queue_name = t.queue_name
         where t.id = any (seen) and t.leased_until is null
+          and not (t.has_children and exists (select from queues.task_dependency d where d.parent_id = t.id))
           and coalesce(t.deleted_at, t.completed_at) < now() - case
               when t.deleted_at is not null or t.status = 'CANCELLED' then coalesce(q.keep_cancelled, s.keep_cancelled)
               when t.status = 'SUCCESSFUL' then coalesce(q.keep_successful, s.keep_successful)

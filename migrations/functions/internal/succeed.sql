@@ -27,5 +27,8 @@ begin
         completed_at = clock_timestamp(), started_at = coalesce(t.started_at, clock_timestamp() - ran_s * interval '1 second'),
         leased_until = null, updated_at = clock_timestamp()
     where t.id = succeed.id;
+    if exists (select from internal.parent_over) then
+        perform internal.tell_children();
+    end if;
     return 'done';
 end $$;

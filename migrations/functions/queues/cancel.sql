@@ -23,6 +23,9 @@ begin
         perform internal.add_event('cancelled', task.id, task.claim_no, task.attempt_count, task.worker_id,
                                    jsonb_build_object('reason', cancel.reason, 'by', internal.effective_caller()));
     end if;
+    if exists (select from internal.parent_over) then
+        perform internal.tell_children();
+    end if;
     if task.leased_until is null then
         return 'cancelled';
     end if;

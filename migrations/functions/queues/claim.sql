@@ -6,7 +6,8 @@
 -- due and late-committed rows are overlooked for a second at most. A look that takes over 50 ms stretches its period to 20
 -- times its length, 10 s at most: an old snapshot must not turn the worker into a scanner. Expired leases are reclaimed once
 -- a second on a clock of their own: a claim that is always a little short looks anew each time, and would never be due.
--- Hints belong to a scope (queues, prefixes, what the pools serve); those of another one are not used.
+-- Hints belong to a scope (queues, prefixes, what the pools serve, which pauses and limits there are); those of another one
+-- are not used. Tasks with a key, and those that wait for others, aren't in the claim index until they may run.
 --
 -- `pools` tells what the worker's pools have free: [{"free": 2, "types": [...]}, {"free": 1, "prefixes": [...]}, {"free": 8}].
 -- `max_bytes` bounds the payloads of an answer; the first row always fits, and the last may be one too many.
@@ -26,7 +27,9 @@ create or replace function queues.claim(
 declare
     free integer[];
     wanted integer;
-    scope bigint := hashtextextended(jsonb_build_array(queues, prefixes, (
+    flow internal.flow := (select f from internal.flow f);
+    caps internal.cap[];
+    scope bigint := hashtextextended(jsonb_build_array(flow.version, queues, prefixes, (
         select jsonb_agg(p.pool - 'free' order by p.n)
         from jsonb_array_elements(case when jsonb_typeof(pools) = 'array' then pools end) with ordinality as p(pool, n)
         where jsonb_typeof(p.pool) = 'object'))::text, 0);
@@ -57,14 +60,26 @@ begin
     loop
         if looked then
             looked_at := clock_timestamp();
+            if flow.keys then
+                perform internal.sweep_keys();
+            end if;
+            if flow.parents then
+                perform internal.tell_children();
+            end if;
             lanes := internal.look(queues, prefixes, pools);
             took := clock_timestamp() - looked_at;
             if last_queue is null then  -- who carries no hints (an alarm, another language) must not always begin with the first
                 select l.queue_name into last_queue from unnest(lanes) l group by l.queue_name order by random() limit 1;
             end if;
         end if;
+        if flow.lanes then
+            caps := internal.caps_of(lanes);
+        end if;
         select * into turn
-        from internal.take_turns(worker_id, lease, wanted - cardinality(rows), room, lanes, free, last_queue);
+        from internal.take_turns(worker_id, lease, wanted - cardinality(rows), room, lanes, free, last_queue, caps);
+        if flow.lanes then
+            perform internal.spend(turn.rows);
+        end if;
         room := turn.room;
         rows := rows || turn.rows;
         lanes := turn.lanes;

@@ -4,11 +4,12 @@ create or replace function queues.enqueue_system(
     priority integer default 0, idempotency_key text default null, max_attempts integer default null,
     unique_among text default null, timeout interval default null, after bigint[] default null,
     limit_key text default null, trace text default null,
-    supervised boolean default false) returns bigint
+    supervised boolean default false, after_policy text default 'succeeded') returns bigint
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
     return (internal.enqueue_row(task_type, payload, scheduled_at, queue_name, priority, idempotency_key, max_attempts,
-                                 unique_among, timeout, after, limit_key, supervised, trace, names_freely => true)).id;
+                                 unique_among, timeout, after, limit_key, supervised, trace, names_freely => true,
+                                 after_policy => after_policy)).id;
 end $$;

@@ -47,4 +47,7 @@ begin
     if jsonb_path_exists(finish.outcomes, '$[*] ? (!(@.success == true) || (@.success == true) is unknown)') then
         perform internal.finish_failed(finish.worker_id, finish.outcomes);
     end if;
+    if exists (select from internal.parent_over) then
+        perform internal.tell_children();
+    end if;
 end $$;

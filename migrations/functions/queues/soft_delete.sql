@@ -19,5 +19,8 @@ begin
         perform internal.add_event('deleted', task.id, task.claim_no, task.attempt_count, task.worker_id,
                                    jsonb_build_object('reason', soft_delete.reason, 'by', internal.effective_caller()));
     end if;
+    if exists (select from internal.parent_over) then
+        perform internal.tell_children();
+    end if;
     return 'deleted';
 end $$;

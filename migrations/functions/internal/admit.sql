@@ -1,0 +1,45 @@
+-- Admits due tasks of a key to its free slots, in the order of a claim. One at a time works on a key; who finds another at it
+-- leaves it to the sweep (internal.sweep_keys), a second later at most: waiting here could be a deadlock.
+create or replace function internal.admit(limit_key text) returns integer
+    language plpgsql volatile
+    set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+    bound queues.limits;
+    bucket queues.limits;
+    spare double precision;
+    slot integer;
+    task record;
+    admitted integer := 0;
+begin
+    if not pg_try_advisory_xact_lock(hashtextextended('reproq key ' || limit_key, 0)) then
+        return 0;
+    end if;
+    bound := internal.key_limit(limit_key);
+    if bound.rate is not null then
+        select l.* into bucket from queues.limits l where l.scope = 'key' and l.name = bound.name for update;
+        spare := internal.refill(bucket);
+    end if;
+    for slot in
+        select n from generate_series(1, coalesce(bound.concurrency, 100 + (
+            select count(*)::integer from queues.task_runs t where t.limit_key = admit.limit_key and t.limit_slot is not null))) n
+        where n <> all (array(select t.limit_slot from queues.task_runs t
+                              where t.limit_key = admit.limit_key and t.limit_slot is not null))
+    loop
+        exit when spare < 1;
+        select t.id, t.queue_name, t.task_type into task from queues.task_runs t
+        where t.limit_key = admit.limit_key and t.limit_slot is null and t.status in ('PENDING', 'RETRYING')
+          and t.deleted_at is null and t.waiting_for = 1 and t.run_after <= now()
+        order by t.priority desc, t.run_after, t.id limit 1 for update skip locked;
+        exit when not found;
+        update queues.task_runs t set limit_slot = slot, waiting_for = 0, updated_at = clock_timestamp() where t.id = task.id;
+        perform internal.wake_sleepers(task.queue_name, task.task_type);
+        admitted := admitted + 1;
+        spare := spare - 1;
+    end loop;
+    if bound.rate is not null then
+        update queues.limits l set tokens = spare, filled_at = clock_timestamp()
+        where l.scope = 'key' and l.name = bound.name;
+    end if;
+    return admitted;
+end $$;
