@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -197,7 +198,7 @@ def test_sixteen_claimers_never_exceed_a_limit_and_finish_all(flow: Flow, scope:
             worker = f"w/{number}/boot"
             while not over.is_set():
                 claim = "select id, claim_no from queues.claim(%s, null, null, '30 s', 2, null)"
-                rows: list[tuple[int, int]] = conn.execute(claim, (worker,)).fetchall()
+                rows: list[Any] = conn.execute(claim, (worker,)).fetchall()
                 for task, claim_no in rows:
                     if (task + number) % 5 == 0:  # a claimer that dies: its lease runs out
                         conn.execute(
