@@ -21,7 +21,7 @@ from reproq.queue import lease as sql
 from reproq.runner.desk import Desk, Errand
 
 _GATHER_S = 0.005
-_FEW, _GATHER_FEW_S = 20, 0.015  # a statement of two outcomes costs nearly what one of twenty does
+_FEW, _GATHER_FEW_S = 20, 0.04  # a statement of two outcomes costs nearly what one of twenty does
 _MOST = 500
 _MOST_BYTES = 16 << 20  # a statement of a gigabyte would be refused for ever
 

@@ -5,13 +5,24 @@ create or replace function internal.outcome_of(envelope jsonb) returns jsonb
     language plpgsql stable
     set search_path = pg_catalog, pg_temp as $$
 declare
-    error text := nullif(envelope ->> 'error', '');
-    invalid text := nullif(envelope ->> 'validation_failure_message', '');
-    ok boolean := case when jsonb_typeof(envelope -> 'success') = 'boolean' then (envelope ->> 'success')::boolean end;
-    retry_in numeric := case when jsonb_typeof(envelope -> 'retry_in_s') = 'number' then (envelope ->> 'retry_in_s')::numeric end;
-    snooze numeric := case when jsonb_typeof(envelope -> 'snooze_s') = 'number' then (envelope ->> 'snooze_s')::numeric end;
-    fault text := internal.payload_fault(envelope, 16777216, 65, 1000);
+    error text;
+    invalid text;
+    ok boolean;
+    retry_in numeric;
+    snooze numeric;
+    fault text;
 begin
+    -- What most functions answer, and nothing can be wrong with: the looks below cost as much as the function itself.
+    if (case when jsonb_typeof(envelope) = 'object' then
+            envelope - 'payload' = '{"success": true}' and octet_length(envelope::text) <= 128 end) then
+        return jsonb_build_object('success', true, 'keep', true, 'payload', envelope -> 'payload');
+    end if;
+    error := nullif(envelope ->> 'error', '');
+    invalid := nullif(envelope ->> 'validation_failure_message', '');
+    ok := case when jsonb_typeof(envelope -> 'success') = 'boolean' then (envelope ->> 'success')::boolean end;
+    retry_in := case when jsonb_typeof(envelope -> 'retry_in_s') = 'number' then (envelope ->> 'retry_in_s')::numeric end;
+    snooze := case when jsonb_typeof(envelope -> 'snooze_s') = 'number' then (envelope ->> 'snooze_s')::numeric end;
+    fault := internal.payload_fault(envelope, 16777216, 65, 1000);
     if ok = false and snooze between 0 and 366 * 86400 and fault is null then
         return jsonb_build_object('success', false, 'keep', true, 'snooze_s', snooze);
     elsif ok is null or (ok and (error is not null or invalid is not null))

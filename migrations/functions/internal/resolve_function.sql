@@ -5,6 +5,7 @@ create or replace function internal.resolve_function(function_name text) returns
     set search_path = pg_catalog, pg_temp as $$
 declare
     parts text[];
+    caller text := internal.effective_caller();
 begin
     if function_name is null or length(function_name) > 127
        or function_name !~ '^[A-Za-z_][A-Za-z0-9_]*[.][A-Za-z_][A-Za-z0-9_]*$' then
@@ -23,6 +24,6 @@ begin
           and p.prokind = 'f' and not p.proretset and p.provariadic = 0
           and p.pronargs = 1 and p.proargtypes[0] = 'pg_catalog.jsonb'::regtype
           and p.prorettype = 'pg_catalog.jsonb'::regtype
-          and has_schema_privilege(internal.effective_caller(), n.oid, 'USAGE')
-          and has_function_privilege(internal.effective_caller(), p.oid, 'EXECUTE'));
+          and has_schema_privilege(caller, n.oid, 'USAGE')
+          and has_function_privilege(caller, p.oid, 'EXECUTE'));
 end $$;
