@@ -26,6 +26,32 @@ _FAILURES = """
     where task_id = any(%s) and event in ('retried', 'failed', 'lease_expired') order by id
 """
 
+# From queue to queue by the claim index; nobody waits for a count of millions.
+_QUEUES = """
+    with named as (
+        select q as name from internal.queues_with_work(null) q
+        union select distinct t.queue_name::text from queues.task_runs t where t.leased_until is not null
+        union select s.queue_name::text from queues.queue_settings s
+    )
+    select n.name as queue, coalesce(s.paused, false) as paused,
+           (select count(*) from (select from queues.task_runs t
+                where t.queue_name = n.name and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0
+                  and t.deleted_at is null and t.run_after <= now() limit 10000) x) as due,
+           (select count(*) from (select from queues.task_runs t
+                where t.queue_name = n.name and t.status in ('PENDING', 'RETRYING') and t.deleted_at is null
+                  and (t.waiting_for > 0 or t.run_after > now()) limit 10000) x) as later,
+           (select count(*) from queues.task_runs t
+            where t.leased_until is not null and t.queue_name = n.name) as running,
+           (select round(extract(epoch from now() - min(l.run_after)))::bigint
+            from internal.lanes_between(n.name, '', '~') l where l.run_after <= now()) as oldest_waits_s
+    from named n left join queues.queue_settings s on s.queue_name = n.name order by 1
+"""
+_LIMITS = """
+    select l.scope, l.name, l.concurrency as at_once, l.rate, l.burst,
+           case when l.rate is not null then round(internal.refill(l)::numeric, 1)::float8 end as tokens
+    from queues.limits l order by 1, 2
+"""
+
 
 def might_of_login(conn: Connection) -> str | None:
     """Say what makes this login too mighty for a worker, or None."""
@@ -56,3 +82,15 @@ def failures_of(conn: Connection, ids: list[int]) -> list[dict[str, Any]]:
     """Return the failed attempts of these tasks, oldest first."""
     with conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(_FAILURES, [ids]).fetchall()
+
+
+def queues(conn: Connection) -> list[dict[str, Any]]:
+    """Return each queue with what waits and runs in it."""
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(_QUEUES).fetchall()
+
+
+def limits(conn: Connection) -> list[dict[str, Any]]:
+    """Return all limits, and what is in their buckets."""
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(_LIMITS).fetchall()
