@@ -26,6 +26,7 @@ create table queues.channel_call (
     task_id  bigint not null,
     claim_no bigint not null,
     begun_at timestamptz not null default clock_timestamp(),
+    token    text,
     answer   queues.payload,
     primary key (task_id, claim_no)
 );
@@ -58,8 +59,8 @@ declare
     name text;
     value jsonb;
 begin
-    if jsonb_typeof(headers) <> 'object' then
-        return 'must be an object of names and texts';
+    if jsonb_typeof(headers) <> 'object' or octet_length(headers::text) > 65536 then
+        return 'must be an object of names and texts, of 64 KiB at most';
     end if;
     for name, value in select * from jsonb_each(headers) loop
         if name !~ '^[A-Za-z0-9-]+$' or length(name) > 100 then

@@ -1,7 +1,6 @@
 -- Time: schedules, and how long things are kept.
 
--- A slot of a schedule is enqueued exactly once: whoever does it locks this row, moves next_slot, and the task's key names
--- the slot.
+-- A slot of a schedule is enqueued exactly once: whoever does it locks this row, moves next_slot, and writes the slot down.
 create table queues.schedules (
     schedule_name text primary key
         constraint schedule_name_is_plain check (schedule_name ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' and length(schedule_name) <= 100),
@@ -26,6 +25,13 @@ create table queues.schedules (
     constraint cron_or_every check ((cron is null) <> (every is null))
 );
 create index schedules_due on queues.schedules (next_slot) where enabled;
+
+create table internal.schedule_slot (
+    schedule_name text not null,
+    slot          timestamptz not null,
+    task_id       bigint,
+    primary key (schedule_name, slot)
+);
 
 -- How long final rows stay; a queue's own setting wins. Null: for ever.
 alter table queues.settings

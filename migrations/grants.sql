@@ -26,7 +26,7 @@ grant execute on function
     queues.channel_state, queues.channel_begin, queues.channel_result, queues.channel_error,
     internal.run_function, internal.call_function, internal.run_task, internal.succeed, internal.outcome_of,
     internal.resolve_function, internal.payload_fault, internal.begin_channel, internal.channel_succeeded,
-    internal.channel_failed, internal.for_handlers,
+    internal.channel_failed, internal.for_handlers, internal.execution_token,
     comms.send_email_supervisor, comms.get_email_payload, comms.record_email_success, comms.record_email_failure,
     comms.send_sms_supervisor, comms.get_sms_payload, comms.record_sms_success, comms.record_sms_failure
     to worker_service_user;
@@ -51,10 +51,7 @@ grant select on
 
 grant usage on schema queues, internal, comms to reproq_process_author;
 grant execute on function
-    queues.enqueue_system, queues.supervise, queues.unsupervise, queues.is_over, queues.cancel, queues.task_status,
-    queues.put_schedule, queues.drop_schedule, queues.enable_schedule, queues.run_schedule, queues.schedule_slots, queues.list_schedules,
-    queues.cron_next,
-    queues.cron_fault,
+    queues.is_execution, queues.enqueue_system, queues.supervise, queues.unsupervise, queues.is_over, queues.cancel, queues.task_status,
     internal.allow_schema, internal.facts_stay, internal.note_process_file,
     comms.growing_delay, comms.halving_delay, comms.backoff, comms.id_of, comms.refused,
     comms.put_email_template, comms.put_sms_template,

@@ -35,6 +35,16 @@ def child_command(modules: Sequence[str], *, template: bool = False) -> list[str
     return [sys.executable, "-c", _CHILD, *([TEMPLATE] if template else []), *modules]
 
 
+def system_command() -> list[str]:
+    """The system child's argv: isolated, so that nothing of the user's (a calendar.py in the working directory, say) is
+    imported where the keys are. What it needs itself comes last in its path."""
+    import psycopg
+
+    roots = [_ROOT, str(Path(psycopg.__file__).resolve().parents[1])]
+    code = f"import sys; sys.path += {roots!r}; from reproq.executor.system_child import main; main()"
+    return [sys.executable, "-I", "-c", code]
+
+
 class GuardGone(ReproqError):
     """The guard has ended, and with it every child. Start another one."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 import orjson
 
 from reproq.config import Limits, Settings
-from reproq.executor.guard_client import child_command
+from reproq.executor.guard_client import child_command, system_command
 from reproq.executor.members import Confinement, Kind
 from reproq.executor.pool import Pool
 from reproq.models.execution import Execution
@@ -221,7 +220,7 @@ def _system_kind(name: str, size: int, types: tuple[str, ...], settings: Setting
     greeting = {"v": 1, "do": "settings", "dsn": settings.database_url or ""} | told
     return Kind(
         name,
-        [sys.executable, "-m", "reproq.executor.system_child"],
+        system_command(),
         max(1, size),
         greeting=orjson.dumps(greeting) + b"\n",
         types=types,

@@ -49,6 +49,7 @@ class Heart:
     ) -> None:
         self._dsn = dsn
         self._worker_id = worker_id
+        self._name = worker_id.rpartition("/")[0]  # all of it that others hear
         self._lease_s = lease_s
         self._every_s = heartbeat_s
         self._leases = leases
@@ -134,7 +135,7 @@ class Heart:
         queues = {text for text in messages if not text.startswith("cancel ")}
         for queue in queues:
             self._post(lambda q=queue: self._listener.heard(q))  # type: ignore[misc]
-        if f"cancel {self._worker_id}" in messages:
+        if f"cancel {self._name}" in messages:
             self._beat_now = True
 
     def _pause(self, until: float) -> None:

@@ -97,10 +97,13 @@ class Post:
         self.rows(
             "update queues.task_runs set run_after = now() where task_type = 'db_function' and payload_json @> %s", ids
         )
-        (row,) = self.rows(
+        rows = self.rows(
             "select * from queues.claim(%s, null, array['db_function'], '30 s', 1, null, null)",
             WORKER, by=self.worker,
         )  # fmt: skip
+        if not rows:  # it has ended, and nobody supervises it
+            return self.run_supervisor(send_id)
+        (row,) = rows
         assert row["payload_json"][self.channel.id_name] == send_id
         sql = "select internal.run_task(%s, %s, %s, %s)"
         answer = self.value(sql, WORKER, row["id"], row["claim_no"], Jsonb(row["payload_json"]), by=self.worker)
@@ -142,6 +145,14 @@ class Post:
         outcome = self._channel("channel_failed", attempt, Jsonb(document), kind)
         self.finish(attempt, False)
         return dict(outcome)
+
+    def record(self, what: str, attempt: Attempt, **told: object) -> dict[str, Any]:
+        """Call a recording handler as the worker of this attempt does."""
+        values = (Jsonb(attempt.payload), WORKER, attempt.id, attempt.claim_no, Jsonb(self.about))
+        original = self.value("select internal.for_handlers(%s, %s, %s, %s, %s)", *values)
+        name = f"comms.record_{self.channel.name}_{what}"
+        document = Jsonb({"original_payload": original, **told})
+        return dict(self.value("select internal.run_function(%s, %s)", name, document, by=self.worker))
 
     def finish(self, attempt: Attempt, success: bool) -> None:
         outcome: dict[str, Any] = {"id": attempt.id, "claim_no": attempt.claim_no, "success": success}

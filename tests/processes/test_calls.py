@@ -100,6 +100,7 @@ def test_a_success_handler_that_fails_is_on_record(mail: Post) -> None:
 def test_an_app_can_not_name_handlers_that_it_may_not_run(mail: Post) -> None:
     for payload in (
         {},
+        {"x_handler": None},
         {"before_handler": "comms.get_email_payload"},
         {"success_handler": "comms.record_email_success", "send_email_task_id": 1},
     ):

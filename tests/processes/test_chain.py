@@ -77,9 +77,9 @@ def test_an_outcome_brings_the_supervisor_forward(post: Post) -> None:
 
 def test_an_ended_process_has_no_chain(post: Post) -> None:
     send = post.send()
-    assert post.value(f"select comms.cancel_{post.channel.name}(%s, 'no')", send, by=post.app) == "cancelled"
+    assert post.value(f"select comms.cancel_{post.channel.name}(%s)", send, by=post.app) == "cancelled"
+    assert post.chain() == []
     assert post.run_supervisor(send) == {}
-    post.supervise(send)
     assert post.chain() == []
     assert post.rows("select * from internal.open_process") == []
 

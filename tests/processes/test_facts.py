@@ -86,11 +86,43 @@ def test_an_attempt_that_was_not_started_has_no_success(post: Post) -> None:
     send = post.send()
     post.supervise(send)
     attempt = post.take()
-    document = psycopg.types.json.Jsonb({"original_payload": attempt.payload, "worker_payload": {}})
-    answer = post.value(
-        "select internal.run_function(%s, %s)", f"comms.record_{post.channel.name}_success", document, by=post.worker
-    )
+    answer = post.record("success", attempt, worker_payload={})
     assert "was not started" in answer["validation_failure_message"]
+
+
+def test_whoever_names_a_handler_or_calls_it_by_hand_speaks_for_no_attempt(post: Post) -> None:
+    """A stolen login of a worker, a process author: neither reads another's message nor forges its facts."""
+    send = post.send()
+    post.supervise(send)
+    attempt = post.take()
+    plain = {name: attempt.payload[name] for name in (post.channel.id_name, "attempt_id")}
+    guesses = [plain, plain | {"execution": {}}, plain | {"execution": {"task_run_id": attempt.id, "claim_no": 1}}]
+    guesses += [plain | {"execution": {"task_run_id": attempt.id, "claim_no": 1, "token": "x"}}]
+    for guess in guesses:
+        for name, payload in (
+            (f"get_{post.channel.name}_payload", guess),
+            (f"record_{post.channel.name}_success", {"original_payload": guess, "worker_payload": {}}),
+            (f"record_{post.channel.name}_failure", {"original_payload": guess, "error": {"permanent": True}}),
+        ):
+            document = psycopg.types.json.Jsonb(payload)
+            answer = post.value("select internal.run_function(%s, %s)", f"comms.{name}", document, by=post.worker)
+            assert "names no attempt" in answer["validation_failure_message"]
+    assert (post.count("started"), post.count("succeeded"), post.count("failed")) == (0, 0, 0)
+    assert post.begin(attempt)["outcome"]["success"]
+
+
+def test_erasing_a_message_erases_its_retries(post: Post) -> None:
+    send = post.send(", max_attempts => 1")
+    post.supervise(send)
+    attempt = post.take()
+    post.begin(attempt)
+    post.fail(attempt)
+    post.supervise(send)
+    post.rows(f"select comms.retry_{post.channel.name}(%s)", send)
+    post.rows("select comms.erase_message(%s, 'asked for')", post.status(send)["message_id"])
+    text = str(post.rows(f"select * from comms.{post.channel.name}_message"))
+    assert "ada@" not in text
+    assert "+4917" not in text
 
 
 def test_an_attempt_starts_once(post: Post) -> None:

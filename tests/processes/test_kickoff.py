@@ -82,13 +82,13 @@ def test_a_cancelled_send_is_not_sent(post: Post) -> None:
     send = post.send()
     post.supervise(send)
     attempt = post.take()
-    cancel = f"select comms.cancel_{post.channel.name}(%s, 'changed my mind')"
+    cancel = f"select comms.cancel_{post.channel.name}(%s)"
     assert post.value(cancel, send, by=post.app) == "cancelled"
     assert post.value(cancel, send, by=post.app) == "cancelled"
     assert post.begin(attempt)["outcome"]["success"] is False
     post.fail(attempt, "validation", permanent=True)
     post.supervise(send)
-    assert post.ended(send) == ("cancelled", "changed my mind")
+    assert post.ended(send) == ("cancelled", "asked_for")
     assert (post.count("started"), post.count("failed")) == (0, 0)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import psycopg
+import pytest
+
 from .conftest import Post
 
 
@@ -191,11 +194,7 @@ def test_a_success_that_comes_late_is_a_success(post: Post) -> None:
     post.fail(attempt, "unknown")
     post.supervise(send)
     assert post.ended(send) == ("unknown", "answer_lost")
-    recorded = post.value(
-        f"select internal.run_function('comms.record_{post.channel.name}_success', jsonb_build_object("
-        f"'original_payload', %s::jsonb, 'worker_payload', '{{\"provider_message_id\": \"late\"}}'::jsonb))",
-        json.dumps(attempt.payload), by=post.worker,
-    )  # fmt: skip
+    recorded = post.record("success", attempt, worker_payload={"provider_message_id": "late"})
     assert recorded["success"]
     assert (post.status(send)["state"], post.count("succeeded")) == ("succeeded", 1)
 
@@ -212,7 +211,7 @@ def test_two_successes_are_one(post: Post) -> None:
 
 def test_the_run_limit_ends_a_send_that_decides_again_and_again(post: Post) -> None:
     post.rows("update comms.setting set run_limit = 5")
-    send = post.send(", max_attempts => 100")
+    send = post.send(", max_attempts => 3")
     for _ in range(20):
         post.supervise(send)
         if post.ended(send):
@@ -252,3 +251,55 @@ def test_a_payload_that_names_no_send_is_refused_and_not_retried(post: Post) -> 
                 "select internal.run_function(%s, %s)", f"comms.{name}", json.dumps(wrong), by=post.worker
             )
             assert answer["validation_failure_message"], (name, wrong)
+
+
+def test_more_attempts_than_the_run_limit_are_made_if_asked_for(post: Post) -> None:
+    post.rows("update comms.setting set run_limit = 2")
+    send = post.send(", max_attempts => 4")
+    for _ in range(4):
+        post.supervise(send)
+        attempt = post.take()
+        post.begin(attempt)
+        post.fail(attempt)
+    post.supervise(send)
+    assert post.ended(send) == ("failed", "attempts_used_up")
+
+
+def test_only_the_provider_that_may_have_it_is_asked_again(post: Post) -> None:
+    post.about = {"provider": "first", "resolves_by": "resend"}
+    send = post.send()
+    post.supervise(send)
+    attempt = post.take()
+    post.begin(attempt)
+    post.fail(attempt, "unknown")
+    post.supervise(send)
+    post.about = {"provider": "second", "resolves_by": "park"}
+    outcome = post.begin(post.take())["outcome"]
+    assert (outcome["success"], outcome["kind"]) == (False, "validation")
+    assert "only its own provider" in outcome["error"]
+
+
+def test_a_send_of_days_ago_whose_task_is_lost_before_it_starts_is_still_sent(post: Post) -> None:
+    send = post.send(", scheduled_at => now() - interval '3 days'")
+    post.supervise(send)
+    post.die(post.take())
+    assert "send: attempt 2" in post.supervise(send)["decided"]
+
+
+def test_what_was_resolved_as_sent_or_is_retried_already_is_not_sent_again(post: Post) -> None:
+    retry = f"select comms.retry_{post.channel.name}(%s)"
+    for resolution, message in (("sent", "was resolved as sent"), ("not_sent", None)):
+        send = post.send()
+        post.supervise(send)
+        attempt = post.take()
+        post.begin(attempt)
+        post.die(attempt)
+        post.supervise(send)
+        post.rows(f"select comms.resolve_{post.channel.name}(%s, %s)", send, resolution)
+        if message:
+            with pytest.raises(psycopg.Error, match=message):
+                post.rows(retry, send)
+        else:
+            post.rows(retry, send)
+            with pytest.raises(psycopg.Error, match="is retried already"):
+                post.rows(retry, send)

@@ -12,6 +12,12 @@ begin
        or exists (select from comms.send_sms_task_ended e where e.send_sms_task_id = attempt.send_sms_task_id) then
         return format('send %s is over, or attempt %s was given up', attempt.send_sms_task_id, attempt.attempt_id);
     end if;
+    if exists (
+        select from comms.send_sms_task_unknown u join comms.send_sms_task_started s using (attempt_id)
+        where u.send_sms_task_id = attempt.send_sms_task_id and s.provider is distinct from execution ->> 'provider') then
+        return format('nobody knows whether an attempt of send %s arrived, and only its own provider may be asked again',
+                      attempt.send_sms_task_id);
+    end if;
     insert into comms.send_sms_task_started (attempt_id, send_sms_task_id, provider, resolves_by)
     values (attempt.attempt_id, attempt.send_sms_task_id, left(execution ->> 'provider', 100),
             case when execution ->> 'resolves_by' in ('resend', 'lookup', 'park') then execution ->> 'resolves_by' end);

@@ -1,6 +1,6 @@
 -- `cancelled` it won't be sent · `too_late` an attempt is on its way, or the process has ended · `unknown` no such send of
 -- yours.
-create or replace function comms.cancel_email(send_email_task_id bigint, reason text default null) returns text
+create or replace function comms.cancel_email(send_email_task_id bigint) returns text
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
@@ -20,7 +20,7 @@ begin
             where e.send_email_task_id = root.send_email_task_id and e.outcome = 'cancelled') then 'cancelled' else 'too_late' end;
     end if;
     insert into comms.send_email_task_ended (send_email_task_id, outcome, reason)
-    values (root.send_email_task_id, 'cancelled', left(reason, 200));
+    values (root.send_email_task_id, 'cancelled', 'asked_for');
     perform comms.end_email_supervision(root);
     return 'cancelled';
 end $$;

@@ -13,7 +13,8 @@ declare
         when html is null and text_body is null then 'html or text_body is needed'
         when from_address ~ '[[:cntrl:]]' or length(from_address) > 2000 then 'from_address must be one line'
         when reply_to ~ '[[:cntrl:]]' or length(reply_to) > 2000 then 'reply_to must be one line'
-        when octet_length(html) > 10485760 or octet_length(text_body) > 10485760 then 'a body is longer than 10 MiB'
+        when octet_length(to_jsonb(html)::text) + octet_length(coalesce(to_jsonb(text_body)::text, '')) > 10485760
+          or octet_length(to_jsonb(text_body)::text) > 10485760 then 'the bodies are longer than 10 MiB'
         else 'headers ' || comms.headers_fault(coalesce(headers, '{}')) end;
     message_id bigint;
 begin

@@ -7,7 +7,7 @@ declare
     due timestamptz;
     used_up text := case when f.attempts_used >= f.max_attempts then 'attempts_used_up'
                          when f.decisions >= f.run_limit then 'run_limit' end;
-    gives_up_at timestamptz := greatest(f.scheduled_at, f.first_started_at) + f.patience;
+    gives_up_at timestamptz := case when f.first_started_at is not null then greatest(f.scheduled_at, f.first_started_at) + f.patience end;
 begin
     if f.has_ended then
         d.verdict := 'over';

@@ -1,5 +1,6 @@
 -- Blanks what a message said and to whom, and the provider's words about it; the facts stay, and this becomes one. A send
--- that has not ended fails at its next attempt. Answers `erased`, `erased_before` or `unknown`.
+-- that has not ended fails at its next attempt. Its retries are copies, and erased with it. Answers `erased`,
+-- `erased_before` or `unknown`.
 create or replace function comms.erase_message(message_id bigint, reason text) returns text
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -32,5 +33,11 @@ begin
     using comms.send_sms_task_scheduled a, comms.send_sms_task r
     where x.task_id = a.task_run_id and a.send_sms_task_id = r.send_sms_task_id and r.message_id = erase_message.message_id
       and x.answer ? 'error';
+    perform comms.erase_message(c.message_id, reason)
+    from comms.send_email_task r join comms.send_email_task c on c.retry_of = r.send_email_task_id
+    where r.message_id = erase_message.message_id;
+    perform comms.erase_message(c.message_id, reason)
+    from comms.send_sms_task r join comms.send_sms_task c on c.retry_of = r.send_sms_task_id
+    where r.message_id = erase_message.message_id;
     return 'erased';
 end $$;

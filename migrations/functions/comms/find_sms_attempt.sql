@@ -1,5 +1,5 @@
--- The attempt that a handler's payload means, its root locked: null unless both belong together. The child adds
--- "execution" to the payload; a task that another attempt was scheduled with doesn't speak for this one.
+-- The attempt that a handler's payload means, its root locked: null unless both belong together and the handler is called
+-- for the attempt's own task. Whoever names a handler in another payload, or calls it by hand, speaks for no attempt.
 create or replace function comms.find_sms_attempt(payload jsonb) returns comms.send_sms_task_scheduled
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp as $$
@@ -11,6 +11,6 @@ begin
     select a.* into attempt from comms.send_sms_task_scheduled a
     where a.attempt_id = comms.id_of(payload -> 'attempt_id')
       and a.send_sms_task_id = comms.id_of(payload -> 'send_sms_task_id')
-      and a.task_run_id = coalesce(comms.id_of(payload #> '{execution,task_run_id}'), a.task_run_id);
+      and queues.is_execution(a.task_run_id, payload);
     return attempt;
 end $$;

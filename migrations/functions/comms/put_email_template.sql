@@ -8,6 +8,10 @@ create or replace function comms.put_email_template(
 declare
     names text[] := comms.template_parameters(array[subject, html, text_body], parameters);
 begin
+    if template_name is null or template_name !~ '^[A-Za-z0-9][A-Za-z0-9_.-]*$' or length(template_name) > 100
+       or subject is null or subject ~ '[[:cntrl:]]' or length(subject) > 2000 or (html is null and text_body is null) then
+        raise exception using errcode = 'RQ003', message = 'a template needs a plain name, a subject of one line, and html or text_body';
+    end if;
     insert into comms.email_template as t (template_name, subject, html, text_body, parameters)
     values (template_name, subject, html, text_body, names)
     on conflict on constraint email_template_pkey do update

@@ -6,6 +6,9 @@ create or replace function comms.put_sms_template(template_name text, body text,
 declare
     names text[] := comms.template_parameters(array[body], parameters);
 begin
+    if template_name is null or template_name !~ '^[A-Za-z0-9][A-Za-z0-9_.-]*$' or length(template_name) > 100 or body is null then
+        raise exception using errcode = 'RQ003', message = 'a template needs a plain name and a body';
+    end if;
     insert into comms.sms_template as t (template_name, body, parameters) values (template_name, body, names)
     on conflict on constraint sms_template_pkey do update
     set body = excluded.body, parameters = excluded.parameters, updated_at = clock_timestamp();

@@ -14,21 +14,23 @@ begin
     f.has_succeeded := comms.has_send_sms_task_succeeded(send_sms_task_id);
     f.failures := comms.count_send_sms_task_failures(send_sms_task_id);
 
-    -- An attempt that never reached its provider uses up nothing, the decision for it included: patience bounds these.
+    -- An attempt that never reached its provider uses up nothing, the decision for it included: patience bounds these. Nor
+    -- does one of which nobody knows: its provider's memory bounds those.
     select count(*) filter (where x.kind not in ('never_started', 'provider_unavailable', 'not_found')),
            min(x.kind) filter (where x.permanent), max(x.created_at), max(x.created_at) filter (where x.kind = 'not_found'),
            - count(*) filter (where x.kind = 'provider_unavailable')
     into f.attempts_used, f.permanent_kind, f.last_failed_at, f.not_found_at, f.decisions
     from comms.send_sms_task_failed x where x.send_sms_task_id = read_send_sms_facts.send_sms_task_id;
     select f.decisions + count(*) into f.decisions
-    from comms.send_sms_task_decided x where x.send_sms_task_id = read_send_sms_facts.send_sms_task_id;
+    from comms.send_sms_task_decided x where x.send_sms_task_id = read_send_sms_facts.send_sms_task_id
+      and x.decision !~ '^unknown: attempt [0-9]+$';
     select x.retry_after into f.retry_after
     from comms.send_sms_task_failed x where x.send_sms_task_id = read_send_sms_facts.send_sms_task_id
     order by x.created_at desc, x.attempt_id desc limit 1;
 
     f.first_started_at := comms.first_start_of_send_sms_task(send_sms_task_id);
-    select max(u.created_at), count(*), (array_agg(x.resolves_by order by u.created_at desc))[1]
-    into f.unknown_at, f.unknowns, f.resolves_by
+    select max(u.created_at), count(*), (array_agg(x.resolves_by order by u.created_at desc))[1], f.decisions - count(*)
+    into f.unknown_at, f.unknowns, f.resolves_by, f.decisions
     from comms.send_sms_task_unknown u join comms.send_sms_task_started x using (attempt_id)
     where u.send_sms_task_id = read_send_sms_facts.send_sms_task_id;
     select count(*) into f.lookups

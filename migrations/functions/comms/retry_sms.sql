@@ -15,6 +15,15 @@ begin
         raise exception using errcode = 'RQ003',
             message = format('send %s is not one that ended without success', coalesce(send_sms_task_id::text, '(null)')),
             hint = 'Look at it: reproq process show comms.send_sms ID.';
+    elsif exists (select from comms.send_sms_task_resolved x
+                  where x.send_sms_task_id = root.send_sms_task_id and x.resolution = 'sent') then
+        raise exception using errcode = 'RQ003', message = format('send %s was resolved as sent', send_sms_task_id);
+    elsif exists (
+        select from comms.send_sms_task r left join comms.send_sms_task_ended e using (send_sms_task_id)
+        where r.retry_of = root.send_sms_task_id
+          and (e.outcome is null or comms.has_send_sms_task_succeeded(r.send_sms_task_id))) then
+        raise exception using errcode = 'RQ003', message = format('send %s is retried already', send_sms_task_id),
+            hint = 'reproq process list comms.send_sms shows it.';
     elsif exists (select from comms.message_erased x where x.message_id = root.message_id) then
         raise exception using errcode = 'RQ003', message = format('the message of send %s was erased', send_sms_task_id);
     end if;

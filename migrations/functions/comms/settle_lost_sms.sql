@@ -8,7 +8,8 @@ declare
     answer jsonb := (
         select c.answer from queues.channel_call c
         where c.task_id = facts.task_run_id and c.answer is not null order by c.claim_no desc limit 1);
-    original jsonb := jsonb_build_object('send_sms_task_id', root.send_sms_task_id, 'attempt_id', facts.attempt_id);
+    attempt comms.send_sms_task_scheduled := (
+        select a from comms.send_sms_task_scheduled a where a.attempt_id = facts.attempt_id);
     recorded jsonb;
 begin
     if not facts.has_started then
@@ -19,9 +20,9 @@ begin
         insert into comms.send_sms_task_unknown (attempt_id, send_sms_task_id) values (facts.attempt_id, root.send_sms_task_id);
         return 'unknown: attempt ' || facts.attempt_no;
     elsif answer ? 'error' then
-        recorded := comms.record_sms_failure(jsonb_build_object('original_payload', original, 'error', answer -> 'error'));
+        recorded := comms.note_sms_failure(attempt, jsonb_build_object('error', answer -> 'error'));
     else
-        recorded := comms.record_sms_success(jsonb_build_object('original_payload', original, 'worker_payload', answer));
+        recorded := comms.note_sms_success(attempt, jsonb_build_object('worker_payload', answer));
     end if;
     if recorded -> 'success' is distinct from 'true' then
         raise exception using message = format('the stored answer of attempt %s was refused: %s', facts.attempt_id, recorded);

@@ -19,7 +19,7 @@ begin
     end if;
     insert into comms.send_sms_task (message_id, scheduled_at, patience, max_attempts, run_limit, on_unknown, queue_name,
                                        idempotency_key, retry_of)
-    select message_id, scheduled_at, s.patience, max_attempts, s.run_limit, on_unknown, coalesce(queue_name, s.queue_name::text),
+    select message_id, scheduled_at, s.patience, max_attempts, case when max_attempts > s.run_limit then max_attempts + 5 else s.run_limit end, on_unknown, coalesce(queue_name, s.queue_name::text),
            idempotency_key, retry_of
     from comms.setting s
     on conflict do nothing

@@ -12,7 +12,7 @@ begin
         return state;
     end if;
     outcome := case when payload ->> 'before_handler' is null then jsonb_build_object('success', true, 'payload', payload)
-                    else internal.call_function(payload ->> 'before_handler', internal.for_handlers(payload, id, claim_no, provider)) end;
+                    else internal.call_function(payload ->> 'before_handler', internal.for_handlers(payload, worker_id, id, claim_no, provider)) end;
     if outcome -> 'success' = 'true' and not queues.channel_begin(id, claim_no, worker_id) then
         raise exception using errcode = 'RQ007', message = format('the lease of task %s was lost; nothing of it was kept', id);
     end if;

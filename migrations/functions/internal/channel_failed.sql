@@ -13,7 +13,7 @@ begin
     end if;
     if payload ->> 'error_handler' is not null then
         outcome := internal.call_function(payload ->> 'error_handler', jsonb_build_object(
-            'original_payload', internal.for_handlers(payload, id, claim_no, provider), 'error', error));
+            'original_payload', internal.for_handlers(payload, worker_id, id, claim_no, provider), 'error', error));
     end if;
     if outcome -> 'success' <> 'true' then
         perform queues.channel_error(id, claim_no, worker_id, payload ->> 'error_handler', outcome ->> 'error');

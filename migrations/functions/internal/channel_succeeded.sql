@@ -9,7 +9,7 @@ declare
 begin
     if payload ->> 'success_handler' is not null then
         outcome := internal.call_function(payload ->> 'success_handler', jsonb_build_object(
-            'original_payload', internal.for_handlers(payload, id, claim_no, provider), 'worker_payload', answer));
+            'original_payload', internal.for_handlers(payload, worker_id, id, claim_no, provider), 'worker_payload', answer));
     end if;
     if outcome -> 'success' <> 'true' then
         perform queues.channel_error(id, claim_no, worker_id, payload ->> 'success_handler', outcome ->> 'error');

@@ -14,11 +14,11 @@ begin
             hint = 'For example {"db_function": "billing.close_month", …}.';
     end if;
     if task_type in ('email', 'sms')
-       and not exists (select from jsonb_object_keys(payload) k where k like '%!_handler' escape '!') then
+       and not exists (select from jsonb_each(payload) h where h.key like '%!_handler' escape '!' and jsonb_typeof(h.value) <> 'null') then
         raise exception using errcode = 'RQ004', message = format('%s tasks are scheduled by their supervisor', task_type),
             hint = 'Call comms.send_email or comms.send_sms.';
     end if;
-    select format('%s = %s', k, payload -> k) into refused
+    select case when payload ->> k ~ '^[A-Za-z0-9_.]{1,130}$' then format('%s = %s', k, payload -> k) else k end into refused
     from jsonb_object_keys(payload) k
     where (k like '%!_handler' escape '!' or (k = 'db_function' and task_type = 'db_function'))
       and jsonb_typeof(payload -> k) <> 'null'

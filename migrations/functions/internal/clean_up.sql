@@ -12,6 +12,7 @@ declare
 begin
     delete from queues.workers w where w.last_heartbeat < clock_timestamp() - worker_timeout;
     get diagnostics workers = row_count;
+    delete from internal.schedule_slot x where x.slot < now() - interval '90 days';
     delete from queues.sleeper s where s.until < clock_timestamp() - worker_timeout;
     select * into tasks from internal.forget_finished();
     return jsonb_build_object(

@@ -9,7 +9,7 @@ create or replace function internal.end_failed(task queues.task_runs, problem js
 declare
     invalid text := nullif(problem ->> 'validation_failure_message', '');
     error text := coalesce(nullif(problem ->> 'error', ''), invalid);
-    kind text := coalesce(problem ->> 'kind', case when invalid is null then 'raised' else 'validation' end);
+    kind text := coalesce(left(problem ->> 'kind', 60), case when invalid is null then 'raised' else 'validation' end);
     retries boolean := task.attempt_count < task.max_attempts and task.deleted_at is null
         and not coalesce((problem ->> 'final')::boolean, false)
         and kind not in ('validation', 'no_handler_registered');

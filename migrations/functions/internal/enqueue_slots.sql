@@ -17,7 +17,7 @@ begin
         if schedule.catch_up = 'all' or (coalesce(following > at, true)
                                          and (schedule.catch_up = 'one' or slot > at - interval '1 minute')) then
             task_id := internal.enqueue_scheduled(schedule, slot, slot);
-            enqueued := enqueued + 1;
+            enqueued := enqueued + (task_id is not null)::integer;
         end if;
         schedule.last_slot := slot;
         slot := following;

@@ -21,7 +21,7 @@ begin
             last_error = left(cancel.reason, 2000), updated_at = clock_timestamp()
         where t.id = cancel.id;
         perform internal.add_event('cancelled', task.id, task.claim_no, task.attempt_count, task.worker_id,
-                                   jsonb_build_object('reason', cancel.reason, 'by', internal.effective_caller()));
+                                   jsonb_build_object('reason', left(cancel.reason, 2000), 'by', internal.effective_caller()));
     end if;
     if exists (select from internal.parent_over) then
         perform internal.tell_children();
@@ -29,6 +29,7 @@ begin
     if task.leased_until is null then
         return 'cancelled';
     end if;
-    perform pg_notify('reproq', 'cancel ' || task.worker_id);
+    -- The name alone: everybody may listen, and the last part of a worker's id is its fence.
+    perform pg_notify('reproq', 'cancel ' || regexp_replace(task.worker_id, '/[^/]*$', ''));
     return 'stopping';
 end $$;

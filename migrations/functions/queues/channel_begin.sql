@@ -8,6 +8,8 @@ begin
     if not internal.holds_channel(task_run_id, claim_no, worker_id) then
         return false;
     end if;
-    insert into queues.channel_call (task_id, claim_no) values (task_run_id, channel_begin.claim_no) on conflict do nothing;
+    insert into queues.channel_call (task_id, claim_no, token)
+    values (task_run_id, channel_begin.claim_no, internal.execution_token(worker_id, task_run_id, channel_begin.claim_no))
+    on conflict do nothing;
     return true;
 end $$;

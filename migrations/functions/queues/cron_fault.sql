@@ -1,6 +1,6 @@
 -- What is wrong with an expression or a time zone, in one line; null if nothing is.
 create or replace function queues.cron_fault(expression text, time_zone text) returns text
-    language plpgsql stable
+    language plpgsql stable security definer
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare

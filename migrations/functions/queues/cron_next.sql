@@ -2,7 +2,7 @@
 -- minute means the clock on the wall: skipped by a change to summer time it is due at the change, shown twice it is due
 -- once. One with a star in hour or minute means time that passes: it follows the clock through both changes.
 create or replace function queues.cron_next(expression text, time_zone text, after timestamptz) returns timestamptz
-    language plpgsql stable
+    language plpgsql stable security definer
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare

@@ -14,6 +14,9 @@ create or replace function queues.finish(worker_id text, outcomes jsonb)
 begin
     perform internal.durable_commit();
     perform internal.plan_by_size();
+    if pg_column_size(finish.outcomes) > 67108864 then
+        raise exception using errcode = 'RQ002', message = 'the outcomes of one finish are longer than 64 MiB';
+    end if;
     return query
     with outcome as materialized (
         select o.id, o.claim_no, o.success, o.payload, o.ran_s

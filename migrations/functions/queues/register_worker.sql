@@ -6,6 +6,11 @@ create or replace function queues.register_worker(
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 begin
+    if length(worker_id) > 300 or length(hostname) > 300 or length(version) > 100 or cardinality(queues) > 1000
+       or cardinality(prefixes) > 1000 or pg_column_size(types) > 4194304 then
+        raise exception using errcode = 'RQ003', message = 'a worker says too much of itself',
+            hint = 'Names of at most 300 characters, 1,000 queues and prefixes, 4 MiB of types.';
+    end if;
     insert into queues.workers as w (id, hostname, pid, version, queues, prefixes, pool_size, task_types, takes_unknown)
     values (worker_id, hostname, pid, version, queues, prefixes, pool_size,
             array(select k from jsonb_object_keys(types) k order by k), takes_unknown)

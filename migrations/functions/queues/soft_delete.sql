@@ -17,7 +17,7 @@ begin
         set deleted_at = clock_timestamp(), delete_reason = left(soft_delete.reason, 2000), updated_at = clock_timestamp()
         where t.id = soft_delete.id;
         perform internal.add_event('deleted', task.id, task.claim_no, task.attempt_count, task.worker_id,
-                                   jsonb_build_object('reason', soft_delete.reason, 'by', internal.effective_caller()));
+                                   jsonb_build_object('reason', left(soft_delete.reason, 2000), 'by', internal.effective_caller()));
     end if;
     if exists (select from internal.parent_over) then
         perform internal.tell_children();

@@ -120,7 +120,7 @@ begin
     where r.invoice_reminder_task_id = comms.id_of(payload -> 'invoice_reminder_task_id') for no key update;
     attempt := invoice_reminder.open_invoice_reminder_attempt(comms.id_of(payload -> 'invoice_reminder_task_id'));
     if attempt.attempt_id = comms.id_of(payload -> 'attempt_id')
-       and attempt.task_run_id = comms.id_of(payload #> '{execution,task_run_id}') then
+       and queues.is_execution(attempt.task_run_id, payload) then
         return attempt;
     end if;
     return null;
