@@ -216,8 +216,8 @@ def test_a_success_told_twice_is_one(visit: Visit) -> None:
 @pytest.mark.parametrize(
     "forged",
     [
-        {"execution": {"task_run_id": 4711}},
-        {"execution": {}},
+        {"execution": {"token": "guessed"}},
+        {"execution": {"task_run_id": 4711, "claim_no": 1, "token": ""}},
         {"attempt_id": 4711},
         {"visit_task_id": 4711},
         {"attempt_id": "x"},

@@ -91,7 +91,8 @@ def test_a_replay_wakes(q: Queue, ears: Connection) -> None:
 
 
 def test_a_cancel_tells_the_worker_that_runs_it(q: Queue, ears: Connection) -> None:
-    row = q.claimed(worker="w/1")
+    """By its name alone: everybody may listen, and the last part of its id is its fence."""
+    row = q.claimed(worker="w/1/secret")
     q.cancel(row.id)
     assert heard(ears) == ["cancel w/1"]
 
