@@ -155,6 +155,10 @@ class Evidence:
                 found[step.execution].append(step)
         return dict(found)
 
+    @cached_property
+    def claims(self) -> dict[Execution, Step]:
+        return {(step.task, step.claim): step for step in self.steps if step.is_claim}
+
     @property
     def executions(self) -> int:
         return sum(any(line.kind == "start" for line in lines) for lines in self.by_execution.values())

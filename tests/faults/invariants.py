@@ -1,7 +1,7 @@
 """The nine invariants: each takes the evidence and answers what violates it, in words. Nothing here asks the program.
 
 I1 every acknowledged enqueue exists once and ends final; every rolled-back one never exists
-I2 one final state per task, one outcome per started execution, attempts counted and within the maximum
+I2 one final state per task, one outcome per started execution; attempts as the journal counts them, within the maximum
 I3 at most one start and one effect per execution
 I4 an execution starts only after the last line of the one before
 I5 SUCCESSFUL means: the effect is in the ledger
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
-from tests.faults.evidence import FINAL, Drain, Evidence, Row, Step
+from tests.faults.evidence import FINAL, Drain, Evidence, Execution, Row, Step
 
 IDLE_S = 1.0
 MORE_DESCRIPTORS = 4
@@ -50,27 +50,71 @@ def i2_one_end(evidence: Evidence) -> Violations:
         ends = [step.new for step in steps if step.is_end]
         if row.status in FINAL and len(ends) != 1:
             yield f"task {task} reached {len(ends)} final states: {ends}"
-        if row.attempts > row.max_attempts:
-            yield f"task {task} used {row.attempts} attempts of {row.max_attempts}"
         yield from _reopened(steps)
-        claims = [step.claim for step in steps if step.is_claim]
-        if len(set(claims)) != len(claims) or claims != sorted(claims):
-            yield f"task {task} was claimed with the numbers {claims}"
+        yield from _miscounted(row, steps)
+        yield from _misnumbered(row, steps)
     for execution in evidence.by_execution:
-        releases = evidence.releases.get(execution, [])
-        if len(releases) != 1 and evidence.rows[execution[0]].status in FINAL:
-            yield f"execution {execution} has {len(releases)} outcomes: {[step.new for step in releases]}"
-        yield from (
-            f"execution {execution} began and its lease ran out, but it wasn't counted"
-            for step in releases
-            if step.is_expiry and step.attempts < step.old_attempts
-        )
+        yield from _outcomes(evidence, execution)
+        yield from _misled(evidence, execution)
 
 
 def _reopened(steps: list[Step]) -> Violations:
     for step in steps:
         if step.old in FINAL and step.new != step.old:
             yield f"task {step.task} was {step.old} and became {step.new}"
+        if step.old in FINAL and step.is_claim:
+            yield f"task {step.task} was {step.old} and was claimed as {step.claim}"
+
+
+def _miscounted(row: Row, steps: list[Step]) -> Violations:
+    """One more a claim, one less a release that isn't counted; whatever else was done to the number is an error."""
+    count = 0
+    for step in steps:
+        more = step.attempts - step.old_attempts
+        if step.old_attempts != count or more not in ((1,) if step.is_claim else (0, -1) if step.is_release else (0,)):
+            yield (
+                f"the attempts of task {row.id} went from {count} by {step.old_attempts} to {step.attempts} "
+                f"({step.old} to {step.new})"
+            )
+        count = step.attempts
+        if not 0 <= count <= row.max_attempts or (step.new == "RETRYING" and count == 0):
+            yield f"task {row.id} was {step.new} with {count} attempts of {row.max_attempts}"
+    if row.attempts != count:
+        yield f"task {row.id} used {count} attempts and says {row.attempts}"
+
+
+def _misnumbered(row: Row, steps: list[Step]) -> Violations:
+    claims = [step.claim for step in steps if step.is_claim]
+    if len(set(claims)) != len(claims) or claims != sorted(claims):
+        yield f"task {row.id} was claimed with the numbers {claims}"
+    if row.claim != max(claims, default=0):
+        yield f"task {row.id} says claim {row.claim} and was claimed with the numbers {claims}"
+
+
+def _outcomes(evidence: Evidence, execution: Execution) -> Violations:
+    releases = evidence.releases.get(execution, [])
+    row = evidence.rows.get(execution[0])
+    if len(releases) != 1 and row is not None and row.status in FINAL:
+        yield f"execution {execution} has {len(releases)} outcomes: {[step.new for step in releases]}"
+    for step in releases:
+        if step.attempts < step.old_attempts and step.is_expiry:
+            yield f"execution {execution} began and its lease ran out, but it wasn't counted"
+        elif step.attempts < step.old_attempts and not _asked_to_end(evidence, step):
+            yield f"execution {execution} began and wasn't counted, though nobody had asked its worker to end"
+
+
+def _asked_to_end(evidence: Evidence, step: Step) -> bool:
+    return any(step.worker and step.worker.startswith(d.worker) and step.at >= d.asked for d in evidence.drains)
+
+
+def _misled(evidence: Evidence, execution: Execution) -> Violations:
+    """What a handler was told of itself."""
+    claim = evidence.claims.get(execution)
+    told = {line.attempt for line in evidence.by_execution[execution]}
+    if claim is None:
+        yield f"execution {execution} ran and was claimed by nobody"
+    elif told != {claim.attempts}:
+        yield f"execution {execution} was attempt {claim.attempts} and was told {sorted(told)}"
 
 
 def i3_once_an_execution(evidence: Evidence) -> Violations:

@@ -30,6 +30,6 @@ end $$;
 
 -- A heartbeat changes neither of these columns' nullness nor the claim: it isn't noted.
 create trigger zz_faults_journal after update on queues.task_runs for each row
-    when (old.status <> new.status or old.claim_no <> new.claim_no
+    when (old.status <> new.status or old.claim_no <> new.claim_no or old.attempt_count <> new.attempt_count
           or (old.leased_until is null) <> (new.leased_until is null))
     execute function faults.note();

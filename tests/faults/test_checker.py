@@ -15,8 +15,8 @@ MS = 1_000_000
 LEASE = 5000 * MS
 
 
-def lines(task: int, claim: int, at: int, *kinds: str, pid: int = 7) -> list[Line]:
-    return [Line(kind, task, claim, claim, (at + i) * MS, pid) for i, kind in enumerate(kinds)]
+def lines(task: int, claim: int, at: int, *kinds: str, pid: int = 7, attempt: int | None = None) -> list[Line]:
+    return [Line(kind, task, claim, attempt or claim, (at + i) * MS, pid) for i, kind in enumerate(kinds)]
 
 
 def step(task: int, at: int, old: str, new: str, claim: int, leased: str, attempts: str, end: int = LEASE) -> Step:
@@ -35,7 +35,7 @@ def honest() -> Evidence:
             *lines(2, 1, 10, "start"),
             *lines(2, 2, 40, "start", "effect", "end", pid=8),
             *lines(3, 1, 10, "start", "beat"),
-            *lines(3, 2, 60, "start", "effect", "end", pid=8),
+            *lines(3, 2, 60, "start", "effect", "end", pid=8, attempt=1),
         ],
         rows={
             1: Row(1, "a", "SUCCESSFUL", False, 1, 3, 1, {"claim": 1}),
@@ -114,7 +114,21 @@ FORGERIES: dict[str, tuple[str, Forgery]] = {
     "a final state that the journal never saw": ("I2", lambda e: e.steps.pop()),
     "an execution has two outcomes": ("I2", more_steps(step(2, 30, "RUNNING", "RETRYING", 1, "yes no", "1 1"))),
     "an execution has no outcome": ("I2", lambda e: e.steps.pop(4)),
-    "more attempts than allowed": ("I2", forged_row(2, attempts=4)),
+    "more attempts than allowed": ("I2", forged_row(2, max_attempts=1)),
+    "the row says fewer attempts than were made": ("I2", forged_row(2, attempts=1)),
+    "a success without an attempt": ("I2", forged_row(1, attempts=0)),
+    "a failure that wasn't counted": ("I2", forged_step(4, attempts=0, worker="w7/1/")),
+    "a release took two attempts back": ("I2", forged_step(6, attempts=-1)),
+    "a claim that wasn't counted": ("I2", forged_step(5, attempts=1)),
+    "attempts changed between two claims": ("I2", more_steps(step(2, 60, "RETRYING", "RETRYING", 2, "no no", "2 1"))),
+    "an execution that began wasn't counted, and nobody drained": ("I2", lambda e: e.drains.clear()),
+    "a task was claimed after its end": ("I2", more_steps(step(1, 30, "SUCCESSFUL", "SUCCESSFUL", 2, "no yes", "1 2"))),
+    "an execution that nobody claimed": ("I2", forged_lines(*lines(1, 9, 90, "start", "effect", "end"))),
+    "a row with a claim that was never made": ("I2", forged_row(1, claim=9)),
+    "a handler was told a wrong attempt": (
+        "I2",
+        lambda e: e.lines.append(replace(e.lines.pop(2), attempt=42)),
+    ),
     "an execution that began and expired wasn't counted": ("I2", forged_step(4, attempts=0, at=LEASE + 1)),
     "a claim number fell": ("I2", more_steps(step(2, 60, "RETRYING", "RUNNING", 1, "no yes", "1 2"))),
     "an execution started twice": ("I3", forged_lines(*lines(1, 1, 15, "start"))),
