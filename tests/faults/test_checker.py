@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.faults.evidence import Body, Drain, Enqueue, Evidence, Idler, Line, Row, Step
+from tests.faults.evidence import Body, Drain, Enqueue, Evidence, Idler, Line, Row, Step, Watch
 from tests.faults.invariants import INVARIANTS, violations
 from tests.faults.ledger import TornLine, parse
 
@@ -24,7 +24,9 @@ def step(task: int, at: int, old: str, new: str, claim: int, leased: str, attemp
     was, is_ = (word == "yes" for word in leased.split())
     before, after = map(int, attempts.split())
     old_claim = claim - 1 if is_ and not was else claim
-    return Step(task, at * MS, old, new, old_claim, claim, was, is_, before, after, "w0/9/x", end if was else None)
+    leases = was, is_
+    ends = end if was else None
+    return Step(task, at * MS, old, new, old_claim, claim, *leases, before, after, "w0/9/x", "w0", ends)
 
 
 def honest() -> Evidence:
@@ -48,9 +50,9 @@ def honest() -> Evidence:
             step(2, 20, "RUNNING", "RETRYING", 1, "yes no", "1 1"),
             step(2, 35, "RETRYING", "RUNNING", 2, "no yes", "1 2"),
             step(3, 50, "RUNNING", "PENDING", 1, "yes no", "1 0"),
-            replace(step(3, 55, "PENDING", "RUNNING", 2, "no yes", "0 1"), worker="w1/8/y"),
+            replace(step(3, 55, "PENDING", "RUNNING", 2, "no yes", "0 1"), worker="w1/8/y", writer="w1"),
             step(2, 50, "RUNNING", "SUCCESSFUL", 2, "yes no", "2 2"),
-            replace(step(3, 70, "RUNNING", "SUCCESSFUL", 2, "yes no", "1 1"), worker="w1/8/y"),
+            replace(step(3, 70, "RUNNING", "SUCCESSFUL", 2, "yes no", "1 1"), worker="w1/8/y", writer="w1"),
         ],
         enqueues=[
             Enqueue("a", "committed", 1),
@@ -61,6 +63,7 @@ def honest() -> Evidence:
         ],
         drains=[Drain("w0/9/", 45 * MS, 60 * MS, 0)],
         idlers=[Idler("reproq finishes", 0.3)],
+        watch=Watch(48, 10.0),
         bodies=[(Body(30, 50_000), Body(31, 52_000))],
     )
 
@@ -100,6 +103,7 @@ FORGERIES: dict[str, tuple[str, Forgery]] = {
     ),
     "an unanswered enqueue exists twice": ("I1", lambda e: e.rows.update({9: replace(e.rows[3], id=9)})),
     "a rolled-back task exists": ("I1", lambda e: e.enqueues.__setitem__(1, Enqueue("b", "rolled_back"))),
+    "a task that ran has no row": ("I1", forged_lines(*lines(99, 1, 5, "start"))),
     "a task was enqueued by nobody": ("I1", lambda e: e.enqueues.pop(0)),
     "a task never ended": ("I1", forged_row(2, status="RETRYING")),
     "a task that ended is still leased": ("I1", forged_row(2, leased=True)),
@@ -140,17 +144,36 @@ FORGERIES: dict[str, tuple[str, Forgery]] = {
     "a success without its effect": ("I5", without_line(1, 1, "effect")),
     "a success with the effect of another execution only": ("I5", without_line(2, 2, "effect")),
     "a process stayed": ("I6", lambda e: e.orphans.append("pid 4711 (sleep 60)")),
+    "a process died and wasn't buried": ("I6", lambda e: e.zombies.append("pid 4711 (Z)")),
+    "descriptors that nobody could count": ("I6", lambda e: e.bodies.append((Body(0, 1), Body(0, 1)))),
     "descriptors leaked": ("I6", lambda e: e.bodies.append((Body(30, 1), Body(60, 1)))),
-    "memory leaked": ("I6", lambda e: e.bodies.append((Body(30, 50_000), Body(30, 150_000)))),
+    "memory leaked": ("I6", lambda e: e.bodies.append((Body(30, 50_000), Body(30, 59_000)))),
+    "nobody looked at the sessions": ("I7", lambda e: setattr(e, "watch", Watch(3, 10.0))),
     "a session was idle in a transaction": ("I7", lambda e: e.idlers.append(Idler("reproq claims", 1.4))),
     "a drain ended badly": ("I8", lambda e: e.drains.append(Drain("w5/3/", 0, 1, 1))),
     "a drain burned an attempt": ("I8", forged_step(6, attempts=1)),
     "a drain left a task to its lease": ("I8", forged_step(6, at=LEASE + 1)),
     "a drained worker still holds a task": (
         "I8",
-        more_steps(step(3, 80, "PENDING", "RUNNING", 3, "no yes", "1 2")),
+        more_steps(step(4, 44, "PENDING", "RUNNING", 1, "no yes", "0 1")),
+    ),
+    "a drained worker gave a task back when it was gone": (
+        "I8",
+        more_steps(
+            step(4, 44, "PENDING", "RUNNING", 1, "no yes", "0 1"),
+            step(4, 80, "RUNNING", "PENDING", 1, "yes no", "1 0"),
+        ),
+    ),
+    "a worker that was asked to end went on claiming": (
+        "I8",
+        lambda e: e.drains.__setitem__(0, Drain("w1/8/", -1000 * MS, 99 * MS, 0)),
     ),
     "the result of a stale execution was accepted": ("I9", forged_row(2, result={"claim": 1})),
+    "a worker ended what another one held": ("I9", forged_step(3, writer="w1")),
+    "a worker extended what another one held": (
+        "I9",
+        more_steps(replace(step(2, 38, "RUNNING", "RUNNING", 2, "yes yes", "2 2"), writer="w1")),
+    ),
     "an execution wrote after it was let go": ("I9", forged_lines(*lines(1, 1, 40, "beat"))),
     "an execution wrote after its lease had run out": ("I9", forged_step(3, lease_end=5 * MS)),
 }
