@@ -35,7 +35,7 @@ def beat(ctx: Context, seconds: float) -> None:
 def done(ctx: Context) -> Payload:
     note("effect", ctx)
     note("end", ctx)
-    return {"claim": ctx.claim_no, "pid": os.getpid()}
+    return {"claim": ctx.claim_no, "pid": os.getpid(), "wall": time.time()}
 
 
 @task("work", backoff_base=0.05, backoff_cap=0.2)
@@ -63,7 +63,7 @@ def stubborn(payload: Payload, ctx: Context) -> Payload:
 
 @task("polite", backoff_base=0.05, backoff_cap=0.2)
 def polite(payload: Payload, ctx: Context) -> Payload:
-    """Asks whether it is cancelled before it does what can't be undone."""
+    """Sleeps without a word; a cancel that comes in time ends it before what can't be undone."""
     note("start", ctx)
     time.sleep(payload["s"])
     return done(ctx)
