@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -121,21 +120,20 @@ def _kill_myself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _eat_memory() -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    resource.setrlimit(resource.RLIMIT_AS, (used + (512 << 20), used + (512 << 20)))
-    kept = []
-    while True:
-        kept.append(bytearray(16 << 20))
-
-
 _POISONS = {
     "segfault": _segfault,
     "abort": os.abort,
     "exit": lambda: os._exit(7),
     "kill": _kill_myself,
-    "memory": _eat_memory,
 }
+
+
+@task("hungry", backoff_base=0.05, backoff_cap=0.2)
+def hungry(payload: Payload, ctx: Context) -> None:
+    """Eats until something stops it; its own bound, far beyond the worker's, spares the machine."""
+    note("start", ctx)
+    kept = [bytearray(16 << 20) for _ in range(128)]
+    raise RuntimeError(f"nothing stopped it at {len(kept)} pieces")
 
 
 def _grandchild(payload: Payload) -> None:
