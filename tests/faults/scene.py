@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from reproq.db.connect import Connection, as_sql, connect
+from reproq.db.embedded import EmbeddedServer
 from tests.conftest import Database
 from tests.faults import journal
 from tests.faults.clients import Client
@@ -251,3 +252,10 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             pass
+
+
+def crash(server: EmbeddedServer) -> None:
+    """`pg_ctl restart -m immediate`."""
+    os.kill(server.pid, signal.SIGQUIT)
+    server.stop()
+    server.start()

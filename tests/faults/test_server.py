@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from reproq.db.connect import as_sql, connect
 from reproq.db.embedded import EmbeddedServer
-from tests.conftest import SERVERS, Database
 from tests.faults.clients import Client, Repeated, patiently
-from tests.faults.conftest import FULL
 from tests.faults.ledger import boottime_ns
-from tests.faults.scene import WARM, Scene
+from tests.faults.scene import WARM, Scene, crash
 from tests.worker.harness import wait_until
 
 RESUMES_S = 5.0
@@ -26,25 +20,6 @@ STOPPED_S = 0.4
 _CLAIMED = """
     select count(*) from faults.journal
     where new_claim <> old_claim and at > clock_timestamp() - %s * interval '1 second'"""
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """Not below pytest's folder: a test of root's runs its server as nobody, and each new pytest closes that folder."""
-    with tempfile.TemporaryDirectory(prefix="reproq-durable-") as folder:
-        Path(folder).chmod(0o711)
-        with EmbeddedServer(Path(folder) / "server", binaries=next(iter(SERVERS.values()))) as server:
-            server.install(say=lambda _: None)
-            yield server
-
-
-@pytest.fixture
-def own_scene(own_server: EmbeddedServer, tmp_path: Path, seed: int) -> Iterator[Scene]:
-    database = Database(own_server, "reproq")
-    scene = Scene(database, tmp_path, seed, FULL)
-    yield scene
-    scene.close()
-    database.close()
 
 
 def test_s08_a_server_that_crashes_five_times_loses_nothing_that_it_acknowledged(
@@ -75,16 +50,14 @@ def _enqueuing(client: Client) -> Repeated:
 
 
 def _crash_and_resume(scene: Scene, server: EmbeddedServer) -> float:
-    """`pg_ctl restart -m immediate`; answers how long after the server accepts connections work went on.
+    """Answers how long after the server accepts connections work went on.
 
     The workers stand still meanwhile: a commit of theirs would make durable what a client was told too early.
     """
     workers = [worker.pid for worker in scene.house.workers]
     scene.freeze(workers)
     time.sleep(STOPPED_S)
-    os.kill(server.pid, signal.SIGQUIT)
-    server.stop()
-    server.start()
+    crash(server)
     scene.thaw(workers)
     accepts = boottime_ns()
     return _wait_until_claimed_since(scene, accepts)
