@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Database
+from reproq.db.embedded import EmbeddedServer
+from tests.conftest import SERVERS, Database
 from tests.faults.scene import Scene
 
 FULL = os.environ.get("FAULTS_SIZE") == "full"
@@ -44,3 +46,22 @@ def scene(database: Database, tmp_path: Path, seed: int) -> Iterator[Scene]:
     scene = Scene(database, tmp_path, seed, FULL)
     yield scene
     scene.close()
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """Not below pytest's folder: a test of root's runs its server as nobody, and each new pytest closes that folder."""
+    with tempfile.TemporaryDirectory(prefix="reproq-durable-") as folder:
+        Path(folder).chmod(0o711)
+        with EmbeddedServer(Path(folder) / "server", binaries=next(iter(SERVERS.values()))) as server:
+            server.install(say=lambda _: None)
+            yield server
+
+
+@pytest.fixture
+def own_scene(own_server: EmbeddedServer, tmp_path: Path, seed: int) -> Iterator[Scene]:
+    database = Database(own_server, "reproq")
+    scene = Scene(database, tmp_path, seed, FULL)
+    yield scene
+    scene.close()
+    database.close()

@@ -68,6 +68,9 @@ class Step:
     old_attempts: int
     attempts: int
     worker: str | None
+    """Who held the row, or holds it now."""
+    writer: str | None
+    """The worker whose session wrote this; None: an application's, an operator's, or one of the test's."""
     lease_end: int | None
     """Until when the old row was leased."""
 
@@ -119,6 +122,14 @@ class Idler:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Watch:
+    """How often the sessions were looked at, in how many seconds."""
+
+    looks: int
+    seconds: float
+
+
 @dataclass
 class Evidence:
     lines: list[Line] = field(default_factory=list)
@@ -127,7 +138,10 @@ class Evidence:
     enqueues: list[Enqueue] = field(default_factory=list)
     drains: list[Drain] = field(default_factory=list)
     idlers: list[Idler] = field(default_factory=list)
+    watch: Watch = Watch(0, 0.0)
     orphans: list[str] = field(default_factory=list)
+    zombies: list[str] = field(default_factory=list)
+    """Below a live worker before it was asked to end, and of any worker afterwards."""
     bodies: list[tuple[Body, Body]] = field(default_factory=list)
     """Of each runner that lived on: before the faults, two seconds after the end."""
 
@@ -154,6 +168,10 @@ class Evidence:
             if step.is_release:
                 found[step.execution].append(step)
         return dict(found)
+
+    @cached_property
+    def claims(self) -> dict[Execution, Step]:
+        return {(step.task, step.claim): step for step in self.steps if step.is_claim}
 
     @property
     def executions(self) -> int:

@@ -19,7 +19,7 @@ _ROWS = """
 _NS = "(extract(epoch from {}) * 1000000000)::bigint"
 _STEPS = f"""
     select task_id, {_NS.format("at")}, old_status, new_status, old_claim, new_claim, was_leased, is_leased,
-           old_attempts, new_attempts, worker_id, {_NS.format("lease_end")}
+           old_attempts, new_attempts, worker_id, writer, {_NS.format("lease_end")}
     from faults.journal order by seq"""
 
 
@@ -34,6 +34,6 @@ def steps(query: Query) -> list[Step]:
 
 
 def _step(row: Sequence[Any], shift: int) -> Step:
-    lease_end = None if row[11] is None else row[11] - shift
-    values: list[Any] = [row[0], row[1] - shift, *row[2:11], lease_end]
+    lease_end = None if row[12] is None else row[12] - shift
+    values: list[Any] = [row[0], row[1] - shift, *row[2:12], lease_end]
     return Step(*values)

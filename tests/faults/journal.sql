@@ -14,6 +14,7 @@ create table faults.journal (
     old_attempts integer not null,
     new_attempts integer not null,
     worker_id    text,
+    writer       text,
     lease_end    timestamptz
 );
 
@@ -21,15 +22,19 @@ create function faults.note() returns trigger language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$
 begin
     insert into faults.journal (task_id, at, old_status, new_status, old_claim, new_claim, was_leased, is_leased,
-                                old_attempts, new_attempts, worker_id, lease_end)
+                                old_attempts, new_attempts, worker_id, writer, lease_end)
     values (new.id, clock_timestamp(), old.status, new.status, old.claim_no, new.claim_no,
             old.leased_until is not null, new.leased_until is not null, old.attempt_count, new.attempt_count,
-            case when old.leased_until is null then new.worker_id else old.worker_id end, old.leased_until);
+            case when old.leased_until is null then new.worker_id else old.worker_id end,
+            nullif(current_setting('faults.writer', true), ''), old.leased_until);
     return null;
 end $$;
 
--- A heartbeat changes neither of these columns' nullness nor the claim: it isn't noted.
+-- A heartbeat changes neither of these columns' nullness nor the claim: it isn't noted, unless it is that of another
+-- worker than the one that holds the row. Each worker's sessions say in a setting of their own whose they are.
 create trigger zz_faults_journal after update on queues.task_runs for each row
-    when (old.status <> new.status or old.claim_no <> new.claim_no
-          or (old.leased_until is null) <> (new.leased_until is null))
+    when (old.status <> new.status or old.claim_no <> new.claim_no or old.attempt_count <> new.attempt_count
+          or (old.leased_until is null) <> (new.leased_until is null)
+          or (old.leased_until is not null
+              and not starts_with(old.worker_id, nullif(current_setting('faults.writer', true), '') || '/')))
     execute function faults.note();

@@ -185,4 +185,61 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "give back by id only",
+        "s24",
+        (
+            (
+                f"{_FUNCTIONS}/queues/give_back.sql",
+                "where t.id = asked.id and t.claim_no = asked.claim_no and t.worker_id = give_back.worker_id for",
+                "where t.id = asked.id for",
+            ),
+        ),
+    ),
+    Mutant(
+        "heartbeat by id only",
+        "s24",
+        (
+            (
+                f"{_FUNCTIONS}/queues/heartbeat.sql",
+                "from asked a join queues.task_runs t on t.id = a.id and t.claim_no = a.claim_no "
+                "and t.worker_id = heartbeat.worker_id",
+                "from asked a join queues.task_runs t on t.id = a.id",
+            ),
+        ),
+    ),
+    Mutant(
+        "failure by id only",
+        "s04_a_runner",
+        (
+            (
+                f"{_FUNCTIONS}/internal/finish_failed.sql",
+                "where t.id = (problem ->> 'id')::bigint and t.claim_no = (problem ->> 'claim_no')::bigint\n"
+                "          and t.worker_id = finish_failed.worker_id\n",
+                "where t.id = (problem ->> 'id')::bigint\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "enqueue commits asynchronously",
+        "s08",
+        (
+            (
+                f"{_FUNCTIONS}/queues/enqueue_many.sql",
+                "    perform internal.check_enqueue(",
+                "    perform set_config('synchronous_commit', 'off', true);\n    perform internal.check_enqueue(",
+            ),
+        ),
+    ),
+    Mutant(
+        "local deadline from the answer",
+        "s25",
+        (
+            (
+                "reproq/runner/leases.py",
+                "        deadline = sent_ns + self._ours_ns\n",
+                "        deadline = boottime_ns() + self._ours_ns\n",
+            ),
+        ),
+    ),
 )

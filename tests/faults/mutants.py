@@ -1,7 +1,8 @@
-"""`make mutants`: thirteen small patches, each in a copy of the tree, and for each a scenario that must notice.
+"""`make mutants`: small patches, each in a copy of the tree, and for each a scenario that must notice.
 
-`python -m tests.faults.mutants [NAME…]` runs some; without names the table goes into docs/reliability.md. First
-the scenarios must pass on an unchanged copy: a scenario that fails anyway catches nothing.
+`python -m tests.faults.mutants [NAME…]` runs some and replaces their rows of the table in docs/reliability.md; without
+names it writes the whole table. First the scenarios must pass on an unchanged copy: one that fails anyway catches
+nothing. Nor does one that fails for another reason than an invariant or a bound of its own, as when no worker starts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ BEGIN, END = "<!-- mutants: begin -->", "<!-- mutants: end -->"
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info", "node_modules")
 _PATIENCE_S = 40
 _LIMIT_S = 600
-_SEEN = re.compile(r"^E\s+(?:AssertionError: )?(.*)$", re.MULTILINE)
+_ERRORS = re.compile(r"^E  +(.*)$", re.MULTILINE)
+_INVARIANT = re.compile(r"\bI\d: ")
+_BOUND = re.compile(r"(AssertionError: )?assert .* (==|!=|<=|>=|<|>|in) ")
+_WAITED = "in vain for the end of "
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,22 @@ def tried(mutant: Mutant | None, scenario: str) -> Verdict:
         ran = subprocess.run(
             command, check=False, cwd=tree, env=environ, capture_output=True, text=True, timeout=_LIMIT_S
         )
-    seen = _SEEN.search(ran.stdout[ran.stdout.find("= FAILURES =") :])
-    if ran.returncode not in (0, 1) or (ran.returncode == 1 and seen is None):
+    errors = _ERRORS.findall(ran.stdout[ran.stdout.find("= FAILURES =") :])
+    if ran.returncode not in (0, 1) or (ran.returncode == 1 and not noticed(errors)):
         raise RuntimeError(f"{mutant and mutant.name}: {scenario} could not be run:\n{ran.stdout[-3000:]}{ran.stderr}")
     name = mutant.name if mutant else "(unchanged)"
-    return Verdict(name, scenario, ran.returncode == 0, seen[1] if seen else "", time.monotonic() - began)
+    seen = errors[0].removeprefix("AssertionError: ") if errors else ""
+    return Verdict(name, scenario, ran.returncode == 0, seen, time.monotonic() - began)
+
+
+def noticed(errors: Sequence[str]) -> bool:
+    """An assertion that names an invariant, or compares something with its bound. A wait in vain does so only if it was
+    for the end of the tasks; else the tree may just be broken."""
+    if not errors or not errors[0].startswith(("AssertionError", "assert ")):
+        return False
+    if " in vain for " in errors[0]:
+        return _WAITED in errors[0]
+    return any(_INVARIANT.search(error) or _BOUND.match(error) for error in errors)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,8 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ThreadPoolExecutor(given.jobs) as pool:
         sound = list(pool.map(lambda scenario: _said(tried(None, scenario)), scenarios))
         verdicts = list(pool.map(lambda mutant: _said(tried(mutant, mutant.scenario)), chosen))
-    if not given.names:
-        write(table(verdicts))
+    write(table(verdicts) if not given.names else replaced(verdicts))
     broken = [verdict.scenario for verdict in sound if not verdict.passed]
     survivors = [verdict.mutant for verdict in verdicts if verdict.passed]
     print(f"{len(verdicts) - len(survivors)} of {len(verdicts)} mutants caught", end="")
@@ -108,10 +122,20 @@ def _said(verdict: Verdict) -> Verdict:
 
 def table(verdicts: Sequence[Verdict]) -> str:
     lines = ["| mutant | scenario | seen failing |", "|---|---|---|"]
-    for verdict in verdicts:
-        seen = "**it survives**" if verdict.passed else short(verdict.seen)
-        lines.append(f"| {verdict.mutant} | `{verdict.scenario}` | {seen} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(row, verdicts)])
+
+
+def row(verdict: Verdict) -> str:
+    seen = "**it survives**" if verdict.passed else short(verdict.seen)
+    return f"| {verdict.mutant} | `{verdict.scenario}` | {seen} |"
+
+
+def replaced(verdicts: Sequence[Verdict]) -> str:
+    """The table as it stands, with new rows in the place of the old ones of the same mutants."""
+    standing = TABLE.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in standing[2:]}
+    rows |= {verdict.mutant: row(verdict) for verdict in verdicts}
+    return "\n".join([*standing[:2], *(rows[mutant.name] for mutant in MUTANTS if mutant.name in rows)])
 
 
 def short(seen: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from reproq.db.connect import Connection, as_sql, connect
+from reproq.db.embedded import EmbeddedServer
 from tests.conftest import Database
 from tests.faults import journal
 from tests.faults.clients import Client
@@ -31,6 +32,7 @@ APPS = Path(__file__).parent / "apps"
 _FLAGS = ("--lease", "5s", "--heartbeat", "1s", "--drain-timeout", "10s", "--kill-grace", "1s")
 _OPEN = "select count(*) from queues.task_runs where completed_at is null or leased_until is not null"
 _ORPHANS_S = 2.0
+WARM = 20
 PATIENCE_S = float(os.environ.get("FAULTS_PATIENCE_S", "180"))
 
 Value = TypeVar("Value")
@@ -49,6 +51,7 @@ class Scene:
         self._clients: list[Client] = []
         self._proxies: list[Proxy] = []
         self._bodies: dict[int, Body] = {}
+        self._unburied: list[str] = []
         self._connection: Connection | None = None
         self.sql(journal.INSTALL)
         self._witness = Witness(database.dsn)
@@ -76,7 +79,8 @@ class Scene:
         number = len(self.house.workers)
         own = {"FAULTS_LEDGER": str(self.ledger.path), "PYTHONPATH": f"{APPS}:{self.folder}", "REPROQ_APP": "effects"}
         size = ("--processes", str(processes), "--worker-id", f"w{number}")
-        return self.house.worker(*_FLAGS, *size, *flags, dsn=dsn, **(own | dict(environ or {})))
+        signed = f"{dsn or self.database.worker_dsn}?options=-c%20faults.writer%3Dw{number}"  # for the journal
+        return self.house.worker(*_FLAGS, *size, *flags, dsn=signed, **(own | dict(environ or {})))
 
     def client(self) -> Client:
         self._clients.append(Client(self.database.app_dsn, f"{self.seed}-{len(self._clients)}"))
@@ -146,6 +150,15 @@ class Scene:
 
     # -- the evidence
 
+    def warm_up(self, *workers: Worker) -> None:
+        """Runs a few tasks, so that what comes once has come, and weighs the runners."""
+        begun = self.ledger.count("end")
+        self.client().enqueue("work", [{"s": 0.01}] * WARM)
+        self.wait_lines("end", begun + WARM)
+        wait_until(lambda: self.open_tasks() <= 0, self.left)
+        for worker in workers:
+            self.weigh(worker)
+
     def weigh(self, worker: Worker) -> None:
         """Its runner before the faults; its weight two seconds after the end must be the same."""
         self._bodies[worker.pid] = body(worker.pid)
@@ -153,6 +166,7 @@ class Scene:
     def check(self, names: str = "I1 I2 I3 I4 I5 I6 I7 I8 I9") -> Evidence:
         """Ends the workers and asserts the invariants."""
         weighed = self._weighed() if self._bodies else []
+        self._unburied = self._still_unburied()
         self._end_workers()
         evidence = self.evidence()
         evidence.bodies = weighed
@@ -171,7 +185,9 @@ class Scene:
             enqueues=[note for client in self._clients for note in client.notes],
             drains=self.drains,
             idlers=self._witness.idlers,
+            watch=self._witness.watch,
             orphans=self._orphans(),
+            zombies=self._unburied + self._still_unburied(),
         )
 
     def _weighed(self) -> list[tuple[Body, Body]]:
@@ -187,7 +203,7 @@ class Scene:
                 self.drain(worker)
 
     def _orphans(self) -> list[str]:
-        """What is left of the workers, zombies included, two seconds after the last one's end."""
+        """What is left of the workers two seconds after the last one's end."""
         until = time.monotonic() + _ORPHANS_S
         while (left := self._left()) and time.monotonic() < until:
             time.sleep(0.05)
@@ -195,10 +211,23 @@ class Scene:
 
     def _left(self) -> list[str]:
         gone = [worker for worker in self.house.workers if worker.process.poll() is not None]
-        found = [str(process) for worker in gone for process in worker.leftovers()]
-        zombies = (p for p in processes().values() if p.state == "Z" and p.parent == os.getpid())
-        ours = {worker.pid for worker in gone}
-        return found + [str(zombie) for zombie in zombies if zombie.pid in ours]
+        return [str(process) for worker in gone for process in worker.leftovers()]
+
+    def _still_unburied(self) -> list[str]:
+        """Zombies that stay; one that is about to be buried is none."""
+        until = time.monotonic() + _ORPHANS_S
+        while (left := self._zombies()) and time.monotonic() < until:
+            time.sleep(0.05)
+        return left
+
+    def _zombies(self) -> list[str]:
+        """Of all that was ever seen below a worker. What init has inherited, init must bury."""
+        for worker in self.house.workers:
+            if worker.process.poll() is None:
+                worker.family()
+        known = {known for worker in self.house.workers for known in worker.known.items()}
+        here = processes().values()
+        return [str(p) for p in here if p.state == "Z" and p.parent != 1 and (p.pid, p.born) in known]
 
     def close(self) -> None:
         self._witness.stop()
@@ -223,3 +252,10 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             pass
+
+
+def crash(server: EmbeddedServer) -> None:
+    """`pg_ctl restart -m immediate`."""
+    os.kill(server.pid, signal.SIGQUIT)
+    server.stop()
+    server.start()

@@ -32,6 +32,7 @@ def test_s17_a_cancel_at_the_moment_of_the_end_leaves_one_final_state_and_no_eff
     cancels = _cancel_all(scene, ids)
     scene.wait_all_over()
     evidence = scene.check()
+    assert sorted(cancel.task for cancel in cancels) == sorted(ids)
     answers = defaultdict(set)
     for cancel in cancels:
         answers[cancel.answer].add(cancel.task)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
+from datetime import datetime
 from pathlib import Path
 
 from tests.faults.ledger import boottime_ns
@@ -12,6 +14,7 @@ from tests.worker.harness import Worker, wait_until
 
 _LATER = """
     select queues.enqueue_many('work', array_fill('{"s": 0.01}'::jsonb, array[20]), now() + %s * interval '1 second')"""
+_WALLS = "select (result_json ->> 'wall')::float from queues.task_runs where (result_json ->> 'pid')::int = any (%s)"
 HOUR_S = 3600
 DUE_S = 4.0
 SHIM = Path(__file__).parent / "skew.c"
@@ -44,8 +47,11 @@ def test_s19_workers_whose_clocks_are_an_hour_off_start_nothing_early_and_lose_n
     ahead = scene.worker(environ=skewed(scene.folder, HOUR_S)).ready()
     behind = scene.worker(environ=skewed(scene.folder, -HOUR_S)).ready()
     client = scene.client()
+    client.enqueue("work", [{"s": 1}] * 2 * CHILDREN)
+    scene.wait_all_over()
+    begun = scene.ledger.count("start")
     client.enqueue("live", [{"s": 2 * LEASE_S}] * CHILDREN, max_attempts=1)
-    scene.wait_lines("start", CHILDREN)
+    scene.wait_lines("start", begun + CHILDREN)
     now = boottime_ns()
     later = scene.one(_LATER, DUE_S)
     due = now + int(DUE_S * 1e9)
@@ -58,10 +64,23 @@ def test_s19_workers_whose_clocks_are_an_hour_off_start_nothing_early_and_lose_n
     last = max(line.ns for line in scene.ledger.lines if line.task in later)
     assert last <= due + 5e9, f"begun {(last - due) / 1e9:.1f} s late"
     scene.wait_all_over()
+    _assert_skewed(scene, ahead, HOUR_S)
+    _assert_skewed(scene, behind, -HOUR_S)
     for worker in (ahead, behind):
         _dies_and_is_followed(scene, worker)
     evidence = scene.check("I2 I3 I4 I5 I6 I7 I8 I9")  # the scheduled ones have no token
+    assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
+    assert sum(step.is_expiry for step in evidence.steps) == 2 * CHILDREN
     assert evidence.executions == len(evidence.rows) + 2 * CHILDREN
+
+
+def _assert_skewed(scene: Scene, worker: Worker, seconds: int) -> None:
+    """In the runner, by its log, and in its children, by their answers."""
+    said = datetime.fromisoformat(worker.wait_event("worker_started")["ts"]).timestamp()
+    pids = [child.pid for child in worker.children()]
+    walls = [row[0] for row in scene.sql(_WALLS, pids)]
+    assert walls, "none of its children ran anything"
+    assert all(abs(wall - seconds - time.time()) < 300 for wall in (said, *walls)), "its clock is right"
 
 
 def _dies_and_is_followed(scene: Scene, victim: Worker) -> None:

@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 import os
-import signal
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from reproq.db.connect import as_sql, connect
 from reproq.db.embedded import EmbeddedServer
-from tests.conftest import SERVERS, Database
 from tests.faults.clients import Client, Repeated, patiently
-from tests.faults.conftest import FULL
 from tests.faults.ledger import boottime_ns
-from tests.faults.scene import Scene
+from tests.faults.scene import WARM, Scene, crash
 from tests.worker.harness import wait_until
 
 RESUMES_S = 5.0
+STOPPED_S = 0.4
 _CLAIMED = """
     select count(*) from faults.journal
     where new_claim <> old_claim and at > clock_timestamp() - %s * interval '1 second'"""
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """Not below pytest's folder: a test of root's runs its server as nobody, and each new pytest closes that folder."""
-    with tempfile.TemporaryDirectory(prefix="reproq-durable-") as folder:
-        Path(folder).chmod(0o711)
-        with EmbeddedServer(Path(folder) / "server", binaries=next(iter(SERVERS.values()))) as server:
-            server.install(say=lambda _: None)
-            yield server
-
-
-@pytest.fixture
-def own_scene(own_server: EmbeddedServer, tmp_path: Path, seed: int) -> Iterator[Scene]:
-    database = Database(own_server, "reproq")
-    scene = Scene(database, tmp_path, seed, FULL)
-    yield scene
-    scene.close()
-    database.close()
 
 
 def test_s08_a_server_that_crashes_five_times_loses_nothing_that_it_acknowledged(
     own_scene: Scene, own_server: EmbeddedServer
 ) -> None:
     scene = own_scene
-    scene.worker().ready()
-    scene.worker().ready()
+    scene.warm_up(scene.worker().ready(), scene.worker().ready())
     clients = [_enqueuing(scene.client()) for _ in range(4)]
     slowest = 0.0
     for client in clients:
@@ -75,10 +50,15 @@ def _enqueuing(client: Client) -> Repeated:
 
 
 def _crash_and_resume(scene: Scene, server: EmbeddedServer) -> float:
-    """`pg_ctl restart -m immediate`; answers how long after the server accepts connections work went on."""
-    os.kill(server.pid, signal.SIGQUIT)
-    server.stop()
-    server.start()
+    """Answers how long after the server accepts connections work went on.
+
+    The workers stand still meanwhile: a commit of theirs would make durable what a client was told too early.
+    """
+    workers = [worker.pid for worker in scene.house.workers]
+    scene.freeze(workers)
+    time.sleep(STOPPED_S)
+    crash(server)
+    scene.thaw(workers)
     accepts = boottime_ns()
     return _wait_until_claimed_since(scene, accepts)
 
@@ -99,9 +79,10 @@ def _wait_until_claimed_since(scene: Scene, moment: int) -> float:
 def test_s09_a_server_that_is_read_only_for_a_while_is_waited_for_without_haste(scene: Scene) -> None:
     seconds = scene.size(ci=8, full=20)
     workers = [scene.worker().ready(), scene.worker().ready()]
+    scene.warm_up(*workers)
     client = scene.client()
     client.enqueue("work", [{"s": 0.02}] * 400, max_attempts=25)
-    scene.wait_lines("end", 20)
+    scene.wait_lines("end", WARM + 20)
     _read_only(scene, "on")
     time.sleep(1)
     before = [_cpu_s(worker.pid) for worker in workers]
@@ -133,12 +114,13 @@ def _cpu_s(pid: int) -> float:
 def test_s10_a_locked_table_and_a_short_statement_timeout_only_delay(scene: Scene) -> None:
     name = scene.database.name
     scene.sql(f"alter role reproq_worker in database {name} set statement_timeout = '200ms'")
+    worker = scene.worker().ready()
+    scene.warm_up(worker)
     count = scene.size(ci=200, full=600)
     client = scene.client()
     client.enqueue("work", [{"s": 0.05}] * count, max_attempts=25)
     client.enqueue("live", [{"s": 3}] * 2, max_attempts=25)
-    worker = scene.worker().ready()
-    scene.wait_lines("end", 20)
+    scene.wait_lines("end", WARM + 20)
     with scene.database.connect("admin").transaction() as held:
         held.connection.execute("lock table queues.task_runs in access exclusive mode")
         time.sleep(10)

@@ -6,20 +6,25 @@ import os
 import signal
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable
 
 import psycopg
 import pytest
 
-from tests.faults.clients import Client, Repeated
+from reproq.db.embedded import EmbeddedServer
+from tests.faults.clients import Client, Repeated, patiently
 from tests.faults.evidence import Body
-from tests.faults.scene import Scene
+from tests.faults.proxy import Proxy
+from tests.faults.scene import LEASE_S, Scene, crash
 from tests.faults.witness import body
 from tests.worker.harness import Worker
 
 SECONDS = float(os.environ.get("FAULTS_SOAK_S", "60"))
-GROWTH_KIB = 12 * 1024
-GROWTH_DESCRIPTORS = 6
+RARELY_S = max(12.0, SECONDS / 30)
+"""Between two of the faults that stop everything for a while."""
+GROWTH = {"memory_kib": (3 * 1024, 8 * 1024), "descriptors": (3, 6)}
+"""What may come once, and what more in each hour."""
 _DDL = (
     "create index concurrently soak on queues.task_runs (created_at)",
     "drop index concurrently if exists queues.soak",
@@ -30,13 +35,16 @@ _DDL = (
 
 
 @pytest.mark.timeout(SECONDS + 300)
-def test_s20_a_soak_of_mixed_faults_loses_nothing_and_leaks_nothing(scene: Scene) -> None:
+def test_s20_a_soak_of_mixed_faults_loses_nothing_and_leaks_nothing(
+    own_scene: Scene, own_server: EmbeddedServer
+) -> None:
+    scene = own_scene
     proxy = scene.proxy()
     steady = scene.worker(dsn=proxy.dsn).ready()
     rolling = [scene.worker().ready()]
     client, fickle = scene.client(), scene.client()
-    bodies: list[Body] = []
-    faults: list[Callable[[], object]] = [
+    scale = Scale()
+    often: list[Callable[[], object]] = [
         lambda: _kill_a_child(scene, steady),
         lambda: _roll(scene, rolling),
         lambda: _kill_and_replace(scene, rolling),
@@ -45,16 +53,49 @@ def test_s20_a_soak_of_mixed_faults_loses_nothing_and_leaks_nothing(scene: Scene
         lambda: _cancel_some(scene),
         lambda: fickle.roll_back("work", {}),
     ]
+    rarely: list[Callable[[], object]] = [
+        lambda: _freeze(scene, rolling[0]),
+        lambda: _black_hole(proxy),
+        lambda: crash(own_server),
+    ]
     until = time.monotonic() + SECONDS
-    with Repeated(lambda: _feed(scene, client), 0.1), Repeated(lambda: bodies.append(body(steady.pid)), 1):
-        while time.monotonic() < until:
-            for fault in scene.dice.sample(faults, len(faults)):
-                time.sleep(scene.dice.uniform(0.2, 1.5))
-                _forgiving(fault)
+    with Repeated(patiently(lambda: _feed(scene, client)), 0.1), Repeated(lambda: scale.weigh(steady), 1):
+        happened = _mix(scene, often, rarely, until)
     scene.wait_all_over()
     evidence = scene.check()
     print(f"{len(evidence.rows)} tasks, {evidence.executions} executions, {len(scene.house.workers)} workers")
-    _assert_flat(bodies)
+    print(f"{happened} faults that stop everything; growth an hour: {scale.growths()}")
+    assert happened >= len(rarely)
+    scale.assert_flat()
+
+
+def _mix(scene: Scene, often: list[Callable[[], object]], rarely: list[Callable[[], object]], until: float) -> int:
+    """Answers how many of the rare ones there were."""
+    happened = 0
+    due = time.monotonic() + RARELY_S
+    while time.monotonic() < until:
+        for fault in scene.dice.sample(often, len(often)):
+            time.sleep(scene.dice.uniform(0.2, 1.5))
+            _forgiving(fault)
+        if time.monotonic() >= due:
+            due += RARELY_S
+            _forgiving(rarely[happened % len(rarely)])
+            happened += 1
+    return happened
+
+
+def _freeze(scene: Scene, worker: Worker) -> None:
+    """Whole, beyond its leases."""
+    everyone = [worker.pid, *(process.pid for process in worker.family())]
+    scene.freeze(everyone)
+    time.sleep(1.2 * LEASE_S)
+    scene.thaw(everyone)
+
+
+def _black_hole(proxy: Proxy) -> None:
+    proxy.black_hole()
+    time.sleep(1.2 * LEASE_S)
+    proxy.healthy()
 
 
 def _feed(scene: Scene, client: Client) -> None:
@@ -87,17 +128,41 @@ def _cancel_some(scene: Scene) -> None:
 
 
 def _forgiving(fault: Callable[[], object]) -> None:
-    """A child that has just ended can't be killed, an index that is there can't be made."""
+    """A child that has just ended can't be killed, an index that is there can't be made, a server may be away."""
     try:
         fault()
-    except (ProcessLookupError, psycopg.errors.DuplicateTable):
+    except (ProcessLookupError, psycopg.errors.DuplicateTable, psycopg.OperationalError):
         pass
 
 
-def _assert_flat(bodies: list[Body]) -> None:
-    """The middle of the second quarter beside that of the last."""
-    quarter = len(bodies) // 4
-    early, late = bodies[quarter : 2 * quarter], bodies[-quarter:]
-    for name, growth in (("memory_kib", GROWTH_KIB), ("descriptors", GROWTH_DESCRIPTORS)):
-        was, is_ = (statistics.median(getattr(b, name) for b in part) for part in (early, late))
-        assert is_ <= was + growth, f"{name} grew from {was} to {is_}"
+class Scale:
+    """The weights of a runner and its guard, each second."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, list[tuple[float, Body]]] = defaultdict(list)
+
+    def weigh(self, worker: Worker) -> None:
+        for pid in (worker.pid, *(p.pid for p in worker.family() if p.parent == worker.pid)):
+            try:
+                self._seen[pid].append((time.monotonic(), body(pid)))
+            except FileNotFoundError:  # it has just ended
+                pass
+
+    def growths(self) -> list[dict[str, int]]:
+        return [{name: round(_slope(seen, name) * 3600) for name in GROWTH} for seen in self._long()]
+
+    def assert_flat(self) -> None:
+        """A line is laid through what was seen after the first quarter."""
+        assert len(self._long()) >= 2, "no guard lived long enough to be judged"
+        for seen in self._long():
+            span = seen[-1][0] - seen[0][0]
+            for name, (once, hourly) in GROWTH.items():
+                grown, most = _slope(seen, name) * span, once + hourly * span / 3600
+                assert grown <= most, f"{name} grew by {grown:.0f} in {span:.0f} s; {most:.0f} may be"
+
+    def _long(self) -> list[list[tuple[float, Body]]]:
+        return [seen[len(seen) // 4 :] for seen in self._seen.values() if len(seen) >= SECONDS / 3]
+
+
+def _slope(seen: list[tuple[float, Body]], name: str) -> float:
+    return statistics.linear_regression([at for at, _ in seen], [getattr(b, name) for _, b in seen]).slope

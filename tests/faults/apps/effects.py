@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -35,7 +34,7 @@ def beat(ctx: Context, seconds: float) -> None:
 def done(ctx: Context) -> Payload:
     note("effect", ctx)
     note("end", ctx)
-    return {"claim": ctx.claim_no, "pid": os.getpid()}
+    return {"claim": ctx.claim_no, "pid": os.getpid(), "wall": time.time()}
 
 
 @task("work", backoff_base=0.05, backoff_cap=0.2)
@@ -63,7 +62,7 @@ def stubborn(payload: Payload, ctx: Context) -> Payload:
 
 @task("polite", backoff_base=0.05, backoff_cap=0.2)
 def polite(payload: Payload, ctx: Context) -> Payload:
-    """Asks whether it is cancelled before it does what can't be undone."""
+    """Sleeps without a word; a cancel that comes in time ends it before what can't be undone."""
     note("start", ctx)
     time.sleep(payload["s"])
     return done(ctx)
@@ -121,21 +120,20 @@ def _kill_myself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _eat_memory() -> None:
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    resource.setrlimit(resource.RLIMIT_AS, (used + (512 << 20), used + (512 << 20)))
-    kept = []
-    while True:
-        kept.append(bytearray(16 << 20))
-
-
 _POISONS = {
     "segfault": _segfault,
     "abort": os.abort,
     "exit": lambda: os._exit(7),
     "kill": _kill_myself,
-    "memory": _eat_memory,
 }
+
+
+@task("hungry", backoff_base=0.05, backoff_cap=0.2)
+def hungry(payload: Payload, ctx: Context) -> None:
+    """Eats until something stops it; its own bound, far beyond the worker's, spares the machine."""
+    note("start", ctx)
+    kept = [bytearray(16 << 20) for _ in range(128)]
+    raise RuntimeError(f"nothing stopped it at {len(kept)} pieces")
 
 
 def _grandchild(payload: Payload) -> None:
