@@ -200,3 +200,22 @@ def test_children_get_neither_the_keys_nor_the_files_that_hold_them(tmp_path: Pa
     assert "canary" not in json.dumps(seen)
     assert not any(name.endswith("_FILE") for name in seen)
     assert seen["SHOP"] == "open"
+
+
+@pytest.mark.parametrize("folder", ["/dev/null", "/proc/nix", "/dev/null/below"])
+def test_a_folder_for_messages_that_can_not_be_is_refused(folder: str) -> None:
+    assert "no folder" in refusal({"REPROQ_EMAIL_PROVIDER": "file", "REPROQ_OUTBOX_DIR": folder})
+
+
+def test_a_folder_for_messages_may_be_made_later(tmp_path: Path) -> None:
+    settings({"REPROQ_EMAIL_PROVIDER": "file", "REPROQ_OUTBOX_DIR": str(tmp_path / "not" / "yet")})
+
+
+def test_a_value_and_a_file_for_it_contradict_each_other(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("smtp://other")
+    both = SMTP | {"REPROQ_SMTP_URL_FILE": str(tmp_path / "url")}
+    assert "REPROQ_SMTP_URL and REPROQ_SMTP_URL_FILE are both given" in refusal(both)
+
+
+def test_a_broken_percent_escape_is_refused() -> None:
+    assert "percent-encoded" in refusal(SMTP | {"REPROQ_SMTP_URL": "smtp://ann:canary%zz@mail.example.org"})

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 _TLS_OF = {"smtp": ("starttls", "none", "implicit"), "smtps": ("implicit",)}
 _PORT_OF = {"starttls": 587, "implicit": 465, "none": 25}
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _SMTP_EXAMPLE = (
     "write smtp://user:password@host:587?tls=starttls, special characters in user and password percent-encoded"
@@ -44,7 +45,7 @@ def _split(address: str) -> SplitResult:
         sound = parts.port != 0 and _HOST.fullmatch(parts.hostname or "x") and address.isprintable()
     except ValueError:  # its own message quotes a piece of the address
         sound = False
-    if not sound or " " in address:
+    if not sound or " " in address or _BROKEN_ESCAPE.search(address):
         _malformed()
     return parts
 

@@ -126,6 +126,8 @@ def _flag(option: Option, overrides: Mapping[str, object]) -> Found | None:
 def _variable(option: Option, environ: Mapping[str, str]) -> Found | None:
     for name in option.variables:
         if environ.get(name, "").strip():
+            if option.from_file(name) and environ.get(f"{name}_FILE", "").strip():
+                raise SettingsError(f"{name} and {name}_FILE are both given; keep one")
             return environ[name], name, 1
         if option.from_file(name) and environ.get(f"{name}_FILE", "").strip():
             return _secret_file(f"{name}_FILE", environ), f"{name}_FILE", 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,14 @@ class ProviderSettings:
     def secrets(self) -> set[str]:
         keys = {key for key in (self.smtp_url, self.resend_api_key, self.twilio_auth_token) if key}
         return keys | passwords(self.smtp_url or "")
+
+    def has_room(self) -> bool:
+        """Whether the provider `file`, if it is chosen, can have its folder."""
+        if "file" not in (self.email_provider, self.sms_provider):
+            return True
+        folder = self.outbox_dir.absolute()
+        nearest = next(path for path in (folder, *folder.parents) if path.exists())
+        return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) and not str(nearest).startswith("/proc")
 
     def missing(self) -> list[tuple[str, str]]:
         """Variables that a chosen provider needs: its name and theirs."""

@@ -115,6 +115,10 @@ def check(settings: Settings) -> None:
         )
     for provider, variable in settings.providers.missing():
         raise SettingsError(f"provider {provider} is chosen, but {variable} is missing; set it or {variable}_FILE")
+    if not settings.providers.has_room():
+        raise SettingsError(
+            f"REPROQ_OUTBOX_DIR {settings.providers.outbox_dir} is no folder that could be written to or made"
+        )
 
 
 def cores() -> int:
