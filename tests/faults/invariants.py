@@ -2,7 +2,7 @@
 
 I1 every acknowledged enqueue exists once and ends final; every rolled-back one never exists
 I2 one final state per task, one outcome per started execution; attempts as the journal counts them, within the maximum
-I3 at most one start and one effect per execution
+I3 at most one start and one effect per execution, nothing before the start nor after the end
 I4 an execution starts only after the last line of the one before
 I5 SUCCESSFUL means: the effect is in the ledger
 I6 afterwards: no orphan, no zombie, descriptors and memory of the runner as before
@@ -70,6 +70,8 @@ def _reopened(steps: list[Step]) -> Violations:
             yield f"task {step.task} was {step.old} and became {step.new}"
         if step.old in FINAL and step.is_claim:
             yield f"task {step.task} was {step.old} and was claimed as {step.claim}"
+        elif step.old in FINAL and not step.is_release:
+            yield f"task {step.task} was {step.old} and was written again"
 
 
 def _miscounted(row: Row, steps: list[Step]) -> Violations:
@@ -131,6 +133,8 @@ def i3_once_an_execution(evidence: Evidence) -> Violations:
                 yield f"execution {execution} has {count[kind]} lines of its {kind}"
         if count["start"] == 0:
             yield f"execution {execution} has lines and no start"
+        elif lines[0].kind != "start" or (count["end"] and lines[-1].kind != "end"):
+            yield f"execution {execution} wrote in the order {[line.kind for line in lines if line.kind != 'beat']}"
         pids = {line.pid for line in lines}
         if len(pids) > 1:
             yield f"execution {execution} ran in the processes {sorted(pids)}"

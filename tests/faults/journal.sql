@@ -35,6 +35,8 @@ end $$;
 create trigger zz_faults_journal after update on queues.task_runs for each row
     when (old.status <> new.status or old.claim_no <> new.claim_no or old.attempt_count <> new.attempt_count
           or (old.leased_until is null) <> (new.leased_until is null)
+          or (old.completed_at is not null and (old.completed_at, old.result_json, old.last_error)
+              is distinct from (new.completed_at, new.result_json, new.last_error))
           or (old.leased_until is not null
               and not starts_with(old.worker_id, nullif(current_setting('faults.writer', true), '') || '/')))
     execute function faults.note();
