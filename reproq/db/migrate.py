@@ -154,7 +154,7 @@ def _grants_wait(conn: Connection, files: Migrations) -> bool:
         return GRANTS not in ledger.applied(conn, "function_file")
 
 
-def _patiently(conn: Connection, files: Migrations, ownership: Ownership, say: Say, repair: bool) -> Report:
+def _patiently(conn: Connection, files: Migrations, ownership: Ownership, say: Say, repair: bool = False) -> Report:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -169,7 +169,7 @@ def _patiently(conn: Connection, files: Migrations, ownership: Ownership, say: S
         time.sleep(random.uniform(0.2, 1))
 
 
-def _run(conn: Connection, files: Migrations, ownership: Ownership, say: Say, repair: bool) -> Report:
+def _run(conn: Connection, files: Migrations, ownership: Ownership, say: Say, repair: bool = False) -> Report:
     with conn.transaction():
         _begin(conn)
         _become(conn, ownership)

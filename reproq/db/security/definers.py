@@ -40,9 +40,10 @@ _OWNERS = """
                 else format('alter routine %%s security invoker;  -- or give it to a role without login and might',
                        p.oid::regprocedure) end
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_roles r on r.oid = p.proowner
-    where p.prosecdef and ((n.nspname = any(%(ours)s) and r.rolname <> %(owner)s::text)
-                           or (n.nspname = any(%(theirs)s) and (r.rolsuper or r.rolcreaterole or r.rolcreatedb or r.rolbypassrls
-                                                          or r.rolreplication or r.rolname = %(owner)s::text)))
+    where p.prosecdef and (
+        (n.nspname = any(%(ours)s) and r.rolname <> %(owner)s::text)
+        or (n.nspname = any(%(theirs)s) and (r.rolsuper or r.rolcreaterole or r.rolcreatedb or r.rolbypassrls
+                                             or r.rolreplication or r.rolname = %(owner)s::text)))
     order by 1"""
 _LANGUAGES = """
     select format('%%s is written in %%s', p.oid::regprocedure, l.lanname), format('drop routine %%s;',
