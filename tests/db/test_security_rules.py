@@ -266,6 +266,7 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
          "public.leak() belongs to reproq_owner"),
         ("alter function shop.look owner to reproq_owner", "shop.look(jsonb) belongs to reproq_owner"),
     ],
+    "structure.published": [("create publication p for table queues.task_runs", "publication p sends rows")],
     "logins.admin_option": [
         ("grant worker_service_user to reproq_worker with admin option", "reproq_worker may hand on"),
         ("create role middle; grant reproq_owner to middle with admin option", "middle may hand on reproq_owner"),

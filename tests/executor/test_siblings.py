@@ -65,7 +65,7 @@ def test_a_task_cant_open_what_belongs_to_its_sibling(folder: Path) -> None:
         pytest.skip("no Python here that a user without rights could start")
     options: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     command = [*python, "-m", "reproq.executor.child", "app"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": folder, "text": True}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": folder, "text": True}
     with subprocess.Popen(command, **pipes, **options) as one, subprocess.Popen(command, **pipes, **options) as two:
         assert one.stdin and one.stdout and two.stdin and two.stdout
         assert all("opens" in json.loads(child.stdout.readline())["types"] for child in (one, two) if child.stdout)

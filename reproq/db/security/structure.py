@@ -49,6 +49,12 @@ _ELSEWHERE = """
           select from aclexplode(v.relacl) g where g.grantee <> v.relowner)
     order by 1"""
 
+_PUBLISHED = """
+    select distinct format('publication %%I sends rows of schema %%I to its subscribers, payloads among them',
+                           t.pubname, t.schemaname),
+           format('drop publication %%I;  -- or leave these tables out', t.pubname)
+    from pg_publication_tables t where t.schemaname = any(%(ours)s) order by 1"""
+
 
 def _compared(*which: str) -> Callable[[Scene], Iterable[Finding]]:
     return lambda scene: shape.compare(scene, *which)
@@ -80,5 +86,12 @@ RULES = (
         "no function or view of another schema opens Reproq's tables",
         "proowner, relowner, pg_depend of views' rules",
         query(_ELSEWHERE),
+    ),
+    Rule(
+        "structure.published",
+        "no publication sends Reproq's tables elsewhere",
+        "pg_publication_tables",
+        query(_PUBLISHED),
+        only_tells=True,
     ),
 )
