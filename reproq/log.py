@@ -41,6 +41,7 @@ class Event:
     DATABASE_ERROR: Final = "database_error"
     MIGRATED: Final = "migrated"
     LOGIN_TOO_MIGHTY: Final = "login_too_mighty"
+    TASKS_RUN_AS_ROOT: Final = "tasks_run_as_root"
     CHILD_READY: Final = "child_ready"
     CHILD_BOOT_SLOW: Final = "child_boot_slow"
     FORK_REFUSED: Final = "fork_refused"

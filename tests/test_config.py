@@ -390,3 +390,24 @@ def test_every_secret_is_known_to_the_log() -> None:
 
 def test_a_client_command_does_not_need_the_app() -> None:
     assert load({"database_url": DSN, "app": "missing"}, {}, worker=False).app == ("missing",)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "host=h user=u password=s3cret-pw",
+        "host=h user=u password = 's3cret-pw' dbname=x",
+        "jdbc:postgresql://h/x?user=u&password=s3cret-pw",
+        "postgresql://h/x?user=u&password=s3cret%2Dpw",
+        "Server=h;Password=s3cret-pw;Database=x",
+        "PGPASSWORD=s3cret-pw psql",
+    ],
+)
+def test_the_workers_password_under_another_name_is_kept_from_children(value: str) -> None:
+    environ = {"REPROQ_DATABASE_URL": "postgresql://w:s3cret-pw@h/x", "OTHERS": value, "FINE": "password=another"}
+    assert withheld(environ, load({}, environ)) == ("OTHERS", "REPROQ_DATABASE_URL")
+
+
+def test_files_in_which_libpq_finds_passwords_are_kept_from_children() -> None:
+    environ = {"PGPASSFILE": "/p", "PGSERVICE": "shop", "PGSERVICEFILE": "/s", "PGHOST": "h"}
+    assert withheld(environ, load({}, environ, need_database=False)) == ("PGPASSFILE", "PGSERVICE", "PGSERVICEFILE")

@@ -58,7 +58,7 @@ def test_limits_that_nothing_would_keep_are_refused(tmp_path: Path) -> None:
         settings(tmp_path, both)
 
 
-@pytest.mark.parametrize("line", ["uid = 20000", 'network = "none"'])
+@pytest.mark.parametrize("line", ["uid = 20000", 'uid = 20000\nnetwork = "none"'])
 def test_what_only_root_can_do_is_refused_to_others_at_start(
     tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +67,14 @@ def test_what_only_root_can_do_is_refused_to_others_at_start(
         settings(tmp_path, f'[[limits]]\nprefix = "a."\n{line}')
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert len(settings(tmp_path, f'[[limits]]\nprefix = "a."\n{line}').limits) == 1
+
+
+def test_root_without_a_uid_isnt_kept_from_the_network_and_so_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(SettingsError, match='network = "none" needs uid too'):
+        settings(tmp_path, '[[limits]]\nprefix = "a."\nnetwork = "none"')
 
 
 def test_each_entry_is_a_pool_of_its_own_and_the_longest_prefix_comes_first(tmp_path: Path) -> None:

@@ -13,9 +13,15 @@ import click
 
 from reproq.cli import exits
 from reproq.cli.options import database_address, settings_options
+from reproq.models.errors import ReproqError
 
 if TYPE_CHECKING:
+    from reproq.db.connect import Connection
     from reproq.db.doctor import Rule, Verdict
+
+
+class Unreachable(ReproqError):
+    """There is no database at that address, or none that lets us in: a usage error."""
 
 
 @click.command("doctor")
@@ -35,7 +41,9 @@ def command(security: bool, as_json: bool, **flags: Any) -> int:
     \b
     Ask as an administrator, or as a login that may act as the owner: a lesser one
     can't see everything, and is told what. It changes nothing.
-    Exit status: 0 nothing was found · 1 something was · 2 usage, settings
+    Exit status: 0 everything was seen, and is well · 1 something was found
+    2 usage, settings, a server that can't be reached
+    3 nothing was found, but this login couldn't see everything
     """
     address = database_address(flags)
     verdicts = _verdicts(address, security)
@@ -45,15 +53,33 @@ def command(security: bool, as_json: bool, **flags: Any) -> int:
     else:
         _table(verdicts)
         _findings(verdicts)
-    return exits.FAILED if any(verdict.failed for verdict in verdicts) else exits.DONE
+    return _status(verdicts)
+
+
+def _status(verdicts: Sequence[Verdict]) -> int:
+    if any(verdict.failed for verdict in verdicts):
+        return exits.FAILED
+    return exits.UNSEEN if any(verdict.unseen for verdict in verdicts) else exits.DONE
 
 
 def _verdicts(address: str, security: bool) -> list[Verdict]:
-    from reproq.db.connect import connect
     from reproq.db.doctor import examine, look_around
 
-    with connect(address, name="reproq doctor") as connection:
+    with _reached(address) as connection:
         return examine(look_around(connection), _rules(security))
+
+
+def _reached(address: str) -> Connection:
+    """What can't be looked at is neither well nor a finding."""
+    import psycopg
+
+    from reproq.db.connect import connect
+    from reproq.db.errors import first_line
+
+    try:
+        return connect(address, name="reproq doctor")
+    except psycopg.Error as problem:
+        raise Unreachable(f"database: {first_line(problem)}") from None
 
 
 def _rules(security: bool) -> Sequence[Rule]:

@@ -17,10 +17,13 @@ from reproq.config import SettingsError
 @settings_options("database_url", "migrate_url", "role_prefix")
 @click.option("--sql", "as_sql", is_flag=True, help="Print everything for `psql -f` instead of running it.")
 @click.option("--harden-database", "harden", is_flag=True, help="Also take TEMP, and CREATE on public, from everybody.")
+@click.option("--repair", is_flag=True, help="Apply every function and right again, whatever was applied before.")
 @click.option("--roles-sql", "as_roles", is_flag=True, help="Print only what an administrator must run: the roles.")
 @click.option("--dir", "folder", metavar="DIR", help="Apply your own processes from DIR instead, each file once.")
 @click.option("--source", metavar="NAME", help="What the ledger calls DIR (default: the folder's name).")
-def command(as_sql: bool, as_roles: bool, harden: bool, folder: str | None, source: str | None, **flags: Any) -> None:
+def command(
+    as_sql: bool, as_roles: bool, harden: bool, repair: bool, folder: str | None, source: str | None, **flags: Any
+) -> None:
     """Bring the database's schema up to this version; safe to repeat, and to run from many hosts at once.
 
     \b
@@ -32,6 +35,8 @@ def command(as_sql: bool, as_roles: bool, harden: bool, folder: str | None, sour
       reproq migrate --sql > reproq.sql
     Nobody but the database's owner needs temporary tables or tables in schema public:
       reproq migrate --harden-database --database-url postgresql://admin@db/shop
+    Somebody changed a function of Reproq's, and doctor says so:
+      reproq migrate --repair --database-url postgresql://admin@db/shop
     Two independent installations on one server:
       reproq migrate --role-prefix acme_ --database-url postgresql://admin@db/acme
     Processes of your own, as a login with reproq_process_author and CREATE on the database:
@@ -44,6 +49,8 @@ def command(as_sql: bool, as_roles: bool, harden: bool, folder: str | None, sour
         raise click.UsageError(
             "--harden-database asks the database who would lose something; give it neither --sql, --roles-sql nor --dir"
         )
+    if repair and (as_sql or as_roles or folder is not None):
+        raise click.UsageError("--repair goes with neither --sql, --roles-sql nor --dir")
     if (folder is None and source is not None) or (folder is not None and (as_sql or as_roles)):
         raise click.UsageError("--source goes with --dir, and neither with --sql or --roles-sql")
     settings = loaded(flags, need_database=False)
@@ -59,7 +66,7 @@ def command(as_sql: bool, as_roles: bool, harden: bool, folder: str | None, sour
     if folder is not None:
         _own_processes(dsn, folder, source)
         return
-    report = patiently(lambda: migrate.migrate(dsn, role_prefix=settings.role_prefix, say=click.echo))
+    report = patiently(lambda: migrate.migrate(dsn, role_prefix=settings.role_prefix, say=click.echo, repair=repair))
     if not report.applied:
         click.echo(f"nothing to do: the schema is at version {report.after}")
     if harden:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from reproq.config.address import passwords
 from reproq.config.options import SECRET_FILES, SECRETS
@@ -11,10 +13,12 @@ from reproq.config.settings import Settings
 # The systemd names would let a child speak for the worker or find its credentials.
 _OWN = frozenset(
     {
-        *("PGPASSWORD", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),
+        *("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE"),
+        *("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),
         *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "REPROQ_WITHHELD"),
     }
 )
+_PASSWORD = re.compile(r"\b(?:\w*password|passwd)\s*=\s*('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
 _STRICT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV"})
 _STRICT_PREFIXES = ("LC_", "PYTHON", "LD_LIBRARY_PATH")
 
@@ -50,7 +54,15 @@ def _tells(value: str, settings: Settings, secrets: frozenset[str]) -> bool:
     """The worker's address, password or key under another name: DATABASE_URL beside --database-url "$DATABASE_URL"."""
     if value in (settings.database_url, settings.migrate_url) or value in secrets:
         return True
-    return "://" in value and any(f":{secret}@" in value for secret in secrets)
+    if "://" in value and any(f":{secret}@" in value for secret in secrets):
+        return True
+    return "=" in value and (_assigns(value, secrets) or bool(passwords(value) & secrets))
+
+
+def _assigns(value: str, secrets: frozenset[str]) -> bool:
+    """A keyword of a DSN, or a parameter of an address."""
+    found = {word.strip("'") for word in _PASSWORD.findall(value)}
+    return bool(found & secrets or {unquote(word) for word in found} & secrets)
 
 
 def _secrets(settings: Settings) -> frozenset[str]:

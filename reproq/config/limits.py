@@ -85,3 +85,5 @@ def require(entries: tuple[Limits, ...], pools: tuple[CommandPool, ...], app: bo
             raise SettingsError(f"{where}: its [[command]] says how many processes it has; leave children away")
         if os.geteuid() != 0 and (entry.uid or not entry.network):
             raise SettingsError(f"{where}: uid and network need a worker that runs as root")
+        if not entry.network and not entry.uid:
+            raise SettingsError(f'{where}: network = "none" needs uid too: a process of root\'s can leave it again')

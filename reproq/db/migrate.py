@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Identifier
 from reproq.db.connect import Connection, as_sql, connect
 from reproq.db.errors import MigrationRefused
 from reproq.db.migration import hardening, ledger, roles, script
-from reproq.db.migration.files import GRANTS, Migrations, SqlFile, check_prefix, load
+from reproq.db.migration.files import GRANTS, Migrations, SqlFile, check_prefix, functions_in, load
 from reproq.db.migration.ledger import MigrationState
 from reproq.db.migration.roles import Ownership
 
@@ -44,17 +44,22 @@ def state(conn: Connection, *, folder: Path | None = None) -> MigrationState:
         return ledger.read(conn, files)
 
 
-def migrate(dsn: str, *, role_prefix: str = "", say: Say = print, folder: Path | None = None) -> Report:
-    """Bring the schema up to date, or refuse with the next step; a newer schema that serves this code is left alone."""
+def migrate(
+    dsn: str, *, role_prefix: str = "", say: Say = print, folder: Path | None = None, repair: bool = False
+) -> Report:
+    """Bring the schema up to date, or refuse with the next step; a newer schema that serves this code is left alone.
+
+    `repair` applies every function and right again, whatever the ledger says.
+    """
     with connect(dsn, name=NAME) as conn:
         conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # whatever the login's or database's default
         conn.read_only = False
         files = load(folder, _prefix_of(conn, role_prefix, folder))
         found = state(conn, folder=folder)
-        if _is_served(found) and (found.newer or not _grants_wait(conn, files)):
+        if _is_served(found) and (found.newer or not (repair or _grants_wait(conn, files))):
             return Report(found.installed, found.installed or 0)
         ownership = roles.settle(conn, files, say)
-        return _patiently(conn, files, ownership, say)
+        return _patiently(conn, files, ownership, say, repair)
 
 
 def ensure(
@@ -149,11 +154,11 @@ def _grants_wait(conn: Connection, files: Migrations) -> bool:
         return GRANTS not in ledger.applied(conn, "function_file")
 
 
-def _patiently(conn: Connection, files: Migrations, ownership: Ownership, say: Say) -> Report:
+def _patiently(conn: Connection, files: Migrations, ownership: Ownership, say: Say, repair: bool = False) -> Report:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return _run(conn, files, ownership, say)
+            return _run(conn, files, ownership, say, repair)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as exc:
             if time.monotonic() > deadline:
                 raise MigrationRefused(
@@ -164,17 +169,20 @@ def _patiently(conn: Connection, files: Migrations, ownership: Ownership, say: S
         time.sleep(random.uniform(0.2, 1))
 
 
-def _run(conn: Connection, files: Migrations, ownership: Ownership, say: Say) -> Report:
+def _run(conn: Connection, files: Migrations, ownership: Ownership, say: Say, repair: bool = False) -> Report:
     with conn.transaction():
         _begin(conn)
         _become(conn, ownership)
         found = ledger.read(conn, files)
-        if _is_served(found) and (found.newer or not (ownership.roles_exist and _grants_wait(conn, files))):
+        waits = repair or (ownership.roles_exist and _grants_wait(conn, files))
+        if _is_served(found) and (found.newer or not waits):
             return Report(found.installed, found.installed or 0)
         _refuse_foreign_schemas(conn, found)
         _make_ledger(conn)
         done = [*_apply_numbered(conn, files, say)]
-        done += _apply_functions(conn, files, everything=bool(done))
+        if repair:
+            _apply_functions_of_numbered(conn, files)
+        done += _apply_functions(conn, files, everything=repair or bool(done))
         done += _apply_grants(conn, files, ownership, changed=bool(done))
         conn.execute(as_sql(ledger.version_statement(files)))
     say(f"migrate: the schema is now version {files.schema_version} ({len(done)} files applied)")
@@ -237,6 +245,15 @@ def _apply_functions(conn: Connection, files: Migrations, *, everything: bool) -
         _execute(conn, file)
         conn.execute(as_sql(ledger.note_statement("function_file", file)))
     return [file.name for file in changed]
+
+
+def _apply_functions_of_numbered(conn: Connection, files: Migrations) -> None:
+    """Those that have no file of their own, as the last migration that made them says."""
+    own = {file.name for file in files.functions}
+    texts = {name: (file, text) for file in files.numbered for name, text in functions_in(file.text)}
+    for name, (file, text) in texts.items():
+        if name not in own:
+            _execute(conn, dataclasses.replace(file, text=text))
 
 
 def _apply_grants(conn: Connection, files: Migrations, ownership: Ownership, *, changed: bool) -> list[str]:

@@ -29,6 +29,11 @@ def main() -> None:
     import _signal  # type: ignore[import-not-found]  # `signal` would import enum: 3 ms
     import faulthandler
 
+    from reproq.executor import kernel
+
+    # Before any code of the user's: what runs with our uid may not read our environment or memory, nor take our
+    # descriptors. The exec has made us open again; a fork of a template stays closed.
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Ctrl-C is the runner's to handle
     wire = Wire.take_over()
     faulthandler.enable()

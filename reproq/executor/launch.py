@@ -163,7 +163,7 @@ def _order_limits(order: Order) -> None:
     for name, value in limits.items():
         if name not in _LIMITS:
             raise LaunchError(f"unknown limit {name!r}: known are {', '.join(sorted(_LIMITS))}")
-        _set_limit(name, int(value))
+        _set_limit(name, int(value), hard=name != "core" or order.get("uid") is not None)
 
 
 def _order_identity(order: Order, guard: int) -> None:
@@ -200,13 +200,13 @@ def _become(uid: int) -> None:
         raise LaunchError(f"can't run as uid {uid}: {error.strerror}; it needs a worker that is root") from None
 
 
-def _set_limit(name: str, value: int) -> None:
-    hard = resource.getrlimit(_LIMITS[name])[1]
-    new_hard = hard if name == "core" else value  # a developer may still raise core's
+def _set_limit(name: str, value: int, *, hard: bool) -> None:
+    """A developer may raise core's again, a user of its own may not: cores lie where others can read them."""
+    highest = resource.getrlimit(_LIMITS[name])[1]
     try:
-        resource.setrlimit(_LIMITS[name], (value, new_hard))
+        resource.setrlimit(_LIMITS[name], (value, value if hard else highest))
     except (OSError, ValueError) as error:
-        raise LaunchError(f"can't set the limit {name}={value} (hard limit {hard}): {error}") from None
+        raise LaunchError(f"can't set the limit {name}={value} (hard limit {highest}): {error}") from None
 
 
 def _exec(argv: list[str], environment: dict[str, str]) -> None:

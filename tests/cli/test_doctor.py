@@ -46,8 +46,11 @@ def test_json_is_one_object_a_rule(database: Any) -> None:
 
 def test_a_lesser_login_is_told_what_it_cant_see(database: Any) -> None:
     done = doctor(database.app_dsn, "--security")
-    assert done.returncode == 0
+    assert done.returncode == 3
     assert "schemas.allowed: not seen by this login" in done.stdout
+    assert "ask as an administrator or a member of the owner" in done.stdout
+    database.execute("grant execute on function queues.replay to public")
+    assert doctor(database.app_dsn, "--security").returncode == 1
 
 
 def test_without_security_it_looks_at_the_basics(database: Any, new_database: Callable[..., Any]) -> None:
@@ -61,6 +64,24 @@ def test_without_security_it_looks_at_the_basics(database: Any, new_database: Ca
 @pytest.mark.parametrize("dsn", ["postgresql://nobody:wrong@127.0.0.1:1/none"])
 def test_a_server_that_isnt_there_is_one_line(dsn: str) -> None:
     done = doctor(dsn, "--security")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("reproq: error: database: ")
     assert (done.stderr.count("\n"), "wrong" in done.stderr) == (1, False)
+
+
+def test_the_statuses_are_in_its_help() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "reproq", "doctor", "--help"], capture_output=True, text=True, check=True
+    )
+    assert all(f"{status} " in told.stdout.partition("Exit status:")[2] for status in range(4))
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["enqueue", "t"], ["migrate"]])
+@pytest.mark.parametrize(
+    "dsn", ["postgresql://u:s3cr3tpw@h:port/x", "host=h password='s3cr3tpw", "postgresql://u:s3cr3tpw%zz@h/x"]
+)
+def test_a_malformed_address_is_never_repeated(command: list[str], dsn: str) -> None:
+    arguments = [sys.executable, "-m", "reproq", *command, "--database-url", dsn]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, env={"PATH": "/bin"})
+    assert done.returncode == 2
+    assert "s3cr3tpw" not in done.stdout + done.stderr

@@ -1,6 +1,6 @@
 """The catalog of an installation as text: what is there, whose it is, how it runs, who may what.
 
-    python -m tests.db.catalog      writes catalog.txt anew (also: make catalog)
+    python -m tests.db.catalog      writes catalog.txt anew, and migrations/shape.txt for doctor (also: make catalog)
 
 A change of it is a change of who may do what: it is read in review like code.
 """
@@ -10,9 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from reproq.db.connect import Connection, as_sql, connect
+from reproq.db.doctor import look_around
 from reproq.db.embedded import UNSAFE_AND_FAST, throwaway
+from reproq.db.migration.files import default_folder
+from reproq.db.security.shape import NAME, lines, written
 
 GOLDEN = Path(__file__).with_name("catalog.txt")
+SHAPE = default_folder() / NAME
 _OURS = "n.nspname in ('queues', 'internal', 'comms')"
 _RIGHTS = """
     coalesce((select string_agg(format('%s %s', coalesce(g.rolname, 'PUBLIC'), a.rights), ', ' order by g.rolname)
@@ -83,12 +87,17 @@ def text(conn: Connection) -> str:
     return "\n".join(parts)
 
 
+def shape(conn: Connection) -> str:
+    return written(lines(look_around(conn)))
+
+
 def main() -> None:
     with throwaway(UNSAFE_AND_FAST) as server:
         server.install(say=lambda _: None)
         with connect(server.admin_dsn, name="catalog") as conn:
             GOLDEN.write_text(text(conn))
-    print(f"{GOLDEN} written")
+            SHAPE.write_text(shape(conn))
+    print(f"{GOLDEN} and {SHAPE} written")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +31,16 @@ grant execute on all functions in schema shop to worker_service_user;
 select internal.allow_schema('shop');
 reset role"""
 TRIGGER = "create function public.spy() returns trigger language plpgsql as 'begin return new; end'"
+SPY = "create function public.spy() returns text language sql as 'select session_user::text'"
+
+
+def _shop(body: str) -> str:
+    return (
+        "create function shop.x(payload jsonb) returns jsonb language plpgsql security definer"
+        f" set search_path = pg_catalog, pg_temp as $f$ {body} $f$"
+    )
+
+
 # rule → the ways to weaken a database that it has to notice, each with a word of what it then says
 WEAKENINGS: dict[str, list[tuple[str, str]]] = {
     "public.schemas": [("grant usage on schema queues to public", "USAGE on schema queues")],
@@ -43,6 +55,12 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
     ],
     "public.types": [("grant usage on type queues.task_type to public", "queues.task_type")],
     "public.defaults": [
+        ("alter default privileges for role reproq_owner grant select on tables to reproq_reader",
+         "also reproq_reader's"),
+        ("alter default privileges for role reproq_owner grant select on tables to public", "also everybody's"),
+        ("alter default privileges for role reproq_owner in schema queues grant execute on functions to"
+         " worker_service_user", "in schema queues"),
+        ("alter default privileges for role reproq_owner grant usage, create on schemas to public", "create, usage"),
         ("alter default privileges for role reproq_owner grant execute on functions to public", "execute on functions"),
         ("alter default privileges for role reproq_owner grant usage on types to public", "usage on types"),
         ("alter default privileges for role reproq_owner in schema queues grant select on tables to public",
@@ -88,17 +106,25 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
          "reproq_worker may act as reproq_owner"),
         ("alter database reproq owner to reproq_app_login", "reproq_app_login owns this database"),
     ],
-    "logins.server_roles": [("grant pg_execute_server_program to reproq_worker", "pg_execute_server_program")],
+    "logins.server_roles": [
+        ("create role between in role pg_read_all_data; grant between to reproq_worker", "pg_read_all_data"),
+        ("grant pg_checkpoint to reproq_app_login", "pg_checkpoint"),
+       ("grant pg_execute_server_program to reproq_worker", "pg_execute_server_program")],
     "logins.relations": [
+        ("create role between; grant select on queues.task_runs to between; grant between to reproq_app_login",
+         "reproq_app_login may read or change queues.task_runs"),
         ("grant select on queues.task_runs to reproq_worker", "reproq_worker may read or change queues.task_runs"),
         ("grant pg_write_all_data to reproq_worker", "reproq_worker may read or change"),
         ("grant update (payload_json) on queues.task_runs to reproq_app_login", "reproq_app_login may read or change"),
     ],
     "logins.parameters": [
+        ("create role middle; grant set on parameter session_replication_role to middle; grant middle to"
+         " reproq_worker", "middle may set session_replication_role"),
         ("grant set on parameter session_replication_role to worker_service_user", "session_replication_role"),
         ("grant set on parameter log_statement to public", "everybody may set log_statement"),
     ],
     "definers.search_path": [
+        ('alter function shop.pay set search_path = pg_catalog, "$user", pg_temp', "looks into $user"),
         ("alter function queues.claim reset search_path", "finds its names by the caller's search_path"),
         ("alter function queues.finish set search_path = ''", "queues.finish"),
         ("alter function internal.check_payload set search_path = pg_catalog, public, pg_temp",
@@ -110,10 +136,18 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
          "looks into public, where its callers may create"),
     ],
     "definers.owner": [
+        ("create role boss createrole; alter function shop.pay owner to boss", "runs as boss, an administrator"),
+        ("alter function shop.pay owner to reproq_owner", "runs as reproq_owner"),
         ("alter function queues.cancel owner to postgres", "runs as postgres"),
         ("alter function shop.pay owner to postgres", "shop.pay(jsonb) runs as postgres, a superuser"),
     ],
     "definers.dynamic_sql": [
+        ("create function shop.x(p jsonb) returns xml language sql security definer set search_path = pg_catalog,"
+         " pg_temp begin atomic select query_to_xml(p ->> 'q', true, true, ''); end", "shop.x"),
+        (_shop(r"declare a text := E'\''; begin execute payload ->> 'q'; return '{}'; end"), "shop.x"),
+        (_shop("""declare "it's" text; begin execute payload ->> 'q'; "it's" := '1'; return '{}'; end"""), "shop.x"),
+        (_shop("declare a text := '/*'; begin a := '--'; execute payload ->> 'q'; return '{}'; end"), "shop.x"),
+        (_shop("""begin perform "query_to_xml"(payload ->> 'q', true, true, ''); return '{}'; end"""), "shop.x"),
         ("create function queues.any(text) returns void language plpgsql set search_path = pg_catalog, pg_temp as"
          " 'begin execute $1; end'", "queues.\"any\"(text)"),
         ("create function internal.by_xml(t text) returns xml language sql set search_path = pg_catalog, pg_temp as"
@@ -135,12 +169,32 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
          " max_attempts integer, leased boolean, created_at timestamptz, started_at timestamptz, completed_at"
          " timestamptz)"
          " language plpgsql stable security definer set search_path = pg_catalog, pg_temp as 'begin return; end'",
-         "queues.task_status(bigint) says something else"),
+         "queues.task_status(bigint) isn't as its migration made it"),
         ("create function queues.door(text) returns int language sql as 'select 1'",
-         "queues.door(text) is no function of Reproq's"),
+         "queues.door(text) isn't Reproq's"),
+        ("create or replace function internal.facts_stay() returns trigger language plpgsql set search_path ="
+         " pg_catalog, pg_temp as 'begin return coalesce(new, old); end'", "internal.facts_stay() isn't as"),
+        ("create or replace function internal.schema_state() returns table (schema_version integer, compatible_from"
+         " integer, text_sha256 text, role_prefix text) language sql stable security definer set search_path ="
+         " pg_catalog, pg_temp as 'select * from (select v.schema_version, v.compatible_from, v.text_sha256,"
+         " v.role_prefix from internal.schema_version v) x'", "internal.schema_state() isn't as"),
+        ("alter function internal.run_function(text, jsonb) security definer", "internal.run_function"),
+        ("alter function queues.cancel(bigint, text) security invoker", "queues.cancel"),
+        ("alter function internal.effective_caller() immutable", "internal.effective_caller"),
+        ("alter function internal.effective_caller() leakproof", "internal.effective_caller"),
+        ("create function internal.facts_stay(text) returns text language sql as 'select 1::text'",
+         "internal.facts_stay(text) isn't Reproq's"),
+        ("create procedure queues.p() language sql as 'select 1'", "queues.p() isn't Reproq's"),
+        ("create aggregate queues.agg(int) (sfunc = int4pl, stype = int)", "queues.agg(integer) isn't Reproq's"),
     ],
     "relations.triggers": [
-        ("drop trigger error_append_only on queues.error", "queues.error lacks the trigger error_append_only"),
+        ("drop trigger task_events_append_only on queues.task_events; create trigger task_events_append_only before"
+         " update or truncate on queues.task_events for each statement when (false) execute function"
+         " internal.refuse_change()", "task_events_append_only on queues.task_events isn't as"),
+        ("drop trigger task_events_append_only on queues.task_events; create trigger task_events_append_only before"
+         " update or truncate on queues.task_events for each statement execute function internal.touch_updated_at()",
+         "task_events_append_only on queues.task_events isn't as"),
+        ("drop trigger error_append_only on queues.error", "error_append_only on queues.error is missing"),
         ("alter table queues.task_events disable trigger task_events_append_only", "is disabled"),
         ("drop trigger task_runs_updated_at on queues.task_runs; create trigger task_runs_updated_at before insert on"
          " queues.task_runs for each row execute function internal.touch_updated_at()", "task_runs_updated_at"),
@@ -161,7 +215,83 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
          " queues.extra to reproq_reader",
          "queues.extra shows last_error"),
     ],
+    "structure.tables": [
+        (f"{SPY}; alter table queues.task_runs alter created_by set default public.spy()", "created_by isn't as"),
+        ("alter table queues.task_runs alter created_by set default 'reproq_worker'", "created_by isn't as"),
+        ("alter table queues.task_runs alter task_type drop not null", "not null queues.task_runs.task_type"),
+        ("alter table queues.task_runs add column spied text", "queues.task_runs.spied isn't Reproq's"),
+        ("alter table queues.task_runs enable row level security, force row level security;"
+         " create policy p on queues.task_runs using (false)", "row security queues.task_runs"),
+        ("create table public.evil() inherits (queues.task_runs)", "evil of queues.task_runs"),
+        ("create table queues.more (id int)", "queues.more isn't Reproq's"),
+        ("alter table queues.error set unlogged", "queues.error isn't as"),
+    ],
+    "structure.constraints": [
+        ("do $$ declare c name; begin for c in select conname from pg_constraint where conrelid ="
+         " 'queues.task_runs'::regclass and contype = 'c' loop execute format('alter table queues.task_runs drop"
+         " constraint %I', c); end loop; end $$", "on queues.task_runs is missing"),
+        (f"{SPY}; alter table queues.task_runs add constraint c check (public.spy() <> '')", "isn't Reproq's"),
+        ("do $$ declare c name; begin for c in select conname from pg_constraint where contypid ="
+         " 'queues.task_type'::regtype and contype = 'c' loop execute format('alter domain queues.task_type drop"
+         " constraint %I', c); end loop; end $$", "on queues.task_type is missing"),
+        ("do $$ declare i regclass; begin for i in select indexrelid from pg_index where indrelid ="
+         " 'queues.task_runs'::regclass and indisunique and not indisprimary loop execute format('drop index %s', i);"
+         " end loop; end $$", "is missing"),
+        ("alter table comms.send_email_task disable trigger all", "foreign keys comms.send_email_task"),
+    ],
+    "structure.views": [
+        ("create or replace view queues.errors_redacted as select id, task_id, claim_no, source, function_name,"
+         " created_at, message from queues.error", "queues.errors_redacted isn't as"),
+        ("create or replace view queues.errors_redacted as select id, task_id, claim_no, source, function_name,"
+         " created_at from queues.error where id > 0", "queues.errors_redacted isn't as"),
+        ("alter view queues.tasks_redacted set (security_invoker = true)", "queues.tasks_redacted isn't as"),
+        ("create view queues.whole as select t::text from queues.task_runs t", "queues.whole isn't Reproq's"),
+    ],
+    "structure.types": [
+        ("create operator queues.=== (leftarg = int, rightarg = int, function = int4eq)", "isn't Reproq's"),
+        ("create function public.c(jsonb) returns text language sql as 'select 1::text'; create cast (jsonb as text)"
+         " with function public.c(jsonb) as implicit", "jsonb as text"),
+    ],
+    "structure.catalog": [
+        ("set local allow_system_table_mods = on; create function pg_catalog.spy(queues.task_status) returns bool"
+         " language sql as 'select true'", "was added to pg_catalog"),
+    ],
+    "structure.elsewhere": [
+        ("create view public.leak as select * from queues.task_runs; alter view public.leak owner to reproq_owner",
+         "public.leak belongs to reproq_owner"),
+        ("create materialized view public.leak as select * from queues.task_runs; grant select on public.leak to"
+         " public", "materialized view public.leak shows queues.task_runs"),
+        ("create function public.leak() returns setof queues.task_runs language sql security definer as"
+         " 'select * from queues.task_runs'; alter function public.leak() owner to reproq_owner",
+         "public.leak() belongs to reproq_owner"),
+        ("alter function shop.look owner to reproq_owner", "shop.look(jsonb) belongs to reproq_owner"),
+    ],
+    "structure.published": [("create publication p for table queues.task_runs", "publication p sends rows")],
+    "logins.admin_option": [
+        ("grant worker_service_user to reproq_worker with admin option", "reproq_worker may hand on"),
+        ("create role middle; grant reproq_owner to middle with admin option", "middle may hand on reproq_owner"),
+    ],
+    "logins.one_role": [
+        ("grant reproq_app to reproq_worker", "reproq_worker is a worker's and has reproq_app too"),
+        ("create role between in role reproq_app; grant between to reproq_worker", "has reproq_app too"),
+        ("grant reproq_worker to reproq_app_login", "reproq_app_login may act as login reproq_worker"),
+    ],
+    "logins.creates": [
+        ("grant create on database reproq to reproq_worker", "may create schemas in database reproq"),
+        ("grant create on database reproq to public", "may create schemas in database reproq"),
+        ("alter schema public owner to reproq_worker", "reproq_worker owns schema public"),
+    ],
+    "logins.settings": [
+        ("alter role reproq_worker set session_replication_role = replica", "session_replication_role = replica"),
+        ("alter database reproq set session_replication_role = replica", "session_replication_role = replica"),
+        ("alter role all set row_security = off", "row_security = off"),
+        ("alter role reproq_worker set search_path = public, pg_catalog", "search_path = public, pg_catalog"),
+        ("alter role reproq_worker set session_preload_libraries = 'auto_explain'", "auto_explain"),
+    ],
     "schemas.allowed": [
+        ("alter table internal.callable_schema drop constraint engine_is_not_callable; insert into"
+         " internal.callable_schema values ('queues')", "functions of schema queues, Reproq's own"),
+        ("delete from internal.callable_schema where schema_name = 'comms'", "may not name the handlers"),
         ("insert into internal.callable_schema values ('gone')", "gone doesn't exist"),
         ("insert into internal.callable_schema values ('public')", "functions of schema public"),
     ],
@@ -200,7 +330,8 @@ def admin(server: EmbeddedServer, migrated: Callable[[EmbeddedServer], None]) ->
         conn.execute("begin")
         conn.execute(as_sql(SHOP))
         yield conn
-        conn.execute("rollback")
+        if not conn.closed:
+            conn.execute("rollback")
 
 
 def verdicts(conn: Connection) -> dict[str, Verdict]:
@@ -222,8 +353,8 @@ def test_every_rule_has_a_weakening_that_it_notices() -> None:
 
 
 @pytest.mark.parametrize(("name", "weakening", "word"), CASES, ids=[f"{case[0]}-{case[2][:40]}" for case in CASES])
-def test_a_weakened_database_is_noticed_and_the_fix_cures_it(
-    admin: Connection, name: str, weakening: str, word: str
+def test_a_weakened_database_is_noticed_and_each_fix_taken_literally_cures_it(
+    admin: Connection, new_database: Callable[..., Any], name: str, weakening: str, word: str
 ) -> None:
     if "on parameter" in weakening and admin.info.server_version < 150000:
         pytest.skip("before PostgreSQL 15 nobody can be granted a parameter")
@@ -231,12 +362,30 @@ def test_a_weakened_database_is_noticed_and_the_fix_cures_it(
     verdict = verdicts(admin)[name]
     assert word in texts(verdict)
     assert verdict.failed is not verdict.rule.only_tells
-    for finding in verdict.findings:
-        assert finding.fix
-        if finding.fix.partition("--")[0].rstrip().endswith(";") and "…" not in finding.fix:
-            admin.execute(as_sql(finding.fix))
-    if any(word in line for line in texts(verdicts(admin)[name]).splitlines()):
-        assert re.search(r"reproq migrate|…|-- or from|-- the|make it", "\n".join(f.fix for f in verdict.findings))
+    fixes = [finding.fix for finding in verdict.findings]
+    if not any(fix.startswith("reproq ") for fix in fixes):
+        for fix in fixes:
+            admin.execute(as_sql(fix))
+        assert texts(verdicts(admin)[name]) == ""
+        return
+    admin.close()
+    database = new_database("reproq")
+    database.execute(weakening)
+    for fix in fixes:
+        run(database, fix)
+    with connect(database.dsn, name="test") as conn:
+        assert texts(verdicts(conn)[name]) == ""
+
+
+def run(database: Any, fix: str) -> None:
+    """As an operator pastes it: SQL into psql, a command into a shell."""
+    if not fix.startswith("reproq "):
+        database.execute(fix)
+        return
+    command = fix.replace("reproq", f"{sys.executable} -m reproq", 1)
+    environ = {**os.environ, "REPROQ_DATABASE_URL": database.dsn}
+    done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_installation_that_its_login_owns_is_told_so(

@@ -262,3 +262,21 @@ def test_a_child_may_have_a_network_with_nothing_in_it(guard: GuardDriver) -> No
 def test_a_user_that_cant_be_become_is_told(guard: GuardDriver) -> None:
     guard.start("a", "true", uid=20000)
     assert "it needs a worker that is root" in guard.wait("start_failed", "a")["error"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_user_of_its_own_has_none_of_the_workers_groups_and_no_way_to_a_core() -> None:
+    before = os.getgroups()
+    os.setgroups([*before, 4711])
+    try:
+        driver = GuardDriver()
+    finally:
+        os.setgroups(before)
+    try:
+        driver.wait("up")
+        infinite = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(driver.guard.pid, resource.RLIMIT_CORE, infinite)
+        child = driver.shell("a", "id -G; ulimit -Hc", uid=20000)
+        assert [child.out.line(), child.out.line()] == [b"20000", b"0"]
+    finally:
+        driver.close()

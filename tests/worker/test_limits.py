@@ -17,7 +17,7 @@ from tests.conftest import Database
 from tests.worker.harness import ROOT, House
 
 APP = """
-import resource, socket
+import ctypes, resource, socket
 
 def looks(payload):
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -25,6 +25,7 @@ def looks(payload):
     limits = {name: resource.getrlimit(getattr(resource, "RLIMIT_" + name))[0] for name in names}
     return {"pid": os.getpid(), "uid": os.getresuid(), "gid": os.getresgid(), "groups": os.getgroups(),
             "limits": limits, "no_new_privs": status["NoNewPrivs"].strip(), "umask": status["Umask"].strip(),
+            "dumpable": ctypes.CDLL(None).prctl(3, 0, 0, 0, 0),
             "networks": [name for _, name in socket.if_nameindex()]}
 
 for name in ("plain.looks", "small.looks", "own.looks"):
@@ -111,7 +112,15 @@ def test_every_child_writes_for_itself_only_gains_nothing_and_leaves_no_core(hou
         worker = house.worker("--recycle", recycle).ready()
         seen = result(house, "plain.looks")
         assert (seen["umask"], seen["no_new_privs"], seen["limits"]["CORE"]) == ("0077", "1", 0)
+        assert seen["dumpable"] == 0
         worker.stop()
+
+
+@as_root
+def test_a_worker_whose_tasks_run_as_root_says_so_once(house: House) -> None:
+    house.app(APP)
+    worker = house.worker().ready()
+    assert worker.log.count("tasks_run_as_root") == 1
 
 
 @pytest.fixture

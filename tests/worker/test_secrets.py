@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from reproq import log
+from reproq.cli.options import loaded
 from reproq.db.connect import as_sql, connect
 from reproq.db.embedded import UNSAFE_AND_FAST, EmbeddedServer, throwaway
 from tests.conftest import Database
-from tests.worker.harness import House, processes, wait_until
+from tests.worker.harness import ROOT, House, processes, wait_until
 
 PAYLOAD, PASSWORD, KEY = "canary-payload-7f3a", "canary-password-91c2", "canary-key-5d08"
 # Everything that an administrator might switch on to see more.
@@ -200,3 +205,26 @@ def test_a_wrong_password_is_told_without_it(house: House, talkative: EmbeddedSe
     worker = house.worker(dsn=worker_dsn(talkative).replace(PASSWORD, PASSWORD + "wrong"))
     assert worker.status() == 2
     assert PASSWORD not in worker.log
+
+
+def test_a_commands_secrets_are_blanked_wherever_they_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the look of what is around them: alone in a sentence."""
+    monkeypatch.setenv("RESEND_API_KEY", "canary-key-alone")
+    loaded({"database_url": "postgresql://w:canary-password-alone@h/x"})
+    assert "canary" not in log.redact("what was canary-password-alone, and canary-key-alone?")
+
+
+def test_a_worker_that_waits_for_its_database_shows_no_password_in_ps(tmp_path: Path) -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        dsn = f"postgresql://w:{PASSWORD}@127.0.0.1:{deaf.getsockname()[1]}/x"
+        command = [sys.executable, "-m", "reproq", "worker", "--database-url", dsn, "--no-migrate"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as worker:
+            try:
+                assert worker.stderr
+                waits = next(line for line in worker.stderr if "waiting for the database" in line)
+                listing = Path(f"/proc/{worker.pid}/cmdline").read_text()
+            finally:
+                worker.kill()
+    assert PASSWORD not in waits + listing
+    assert "reproq worker" in listing

@@ -36,6 +36,7 @@ class Scene:
     ours: tuple[str, ...]
     allowed: tuple[str, ...] | None
     state: MigrationState
+    named: tuple[str, ...] | None = None  # `allowed`, with ours among them
 
     def ask(self, statement: str, **more: object) -> list[tuple[Any, ...]]:
         """Run one query of ours; it may use these names as parameters."""
@@ -58,6 +59,7 @@ class Scene:
             "roles": list(self.files.role_names),
             "service": [name for name in self.files.role_names if name != self.files.owner],
             "installed": self.installed,
+            "worker": self.role("worker_service_user"),
             "author": self.role("reproq_process_author"),
             "reader": self.role("reproq_reader"),
             "database": self.conn.info.dbname,
@@ -92,6 +94,7 @@ def look_around(conn: Connection) -> Scene:
         tuple(name for name in SCHEMAS if name in here),
         None if allowed is None else tuple(name for name in allowed if name not in SCHEMAS),
         state,
+        None if allowed is None else tuple(allowed),
     )
 
 

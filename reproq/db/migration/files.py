@@ -19,6 +19,10 @@ SCHEMAS = ("queues", "internal", "comms")
 GRANTS = "grants.sql"
 _ROLE = re.compile(r"\b(" + "|".join(ROLES) + r")\b")
 _AFTER = re.compile(r"^-- after: *([\w.]+(?: *, *[\w.]+)*) *$", re.MULTILINE)
+_CREATED = re.compile(
+    r"^create (?:or replace )?function (\w+\.\w+)(\s*\(.*?\bas \$\$.*?\$\$[^;$]*;)",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,29}|")
 
 
@@ -101,6 +105,11 @@ def check_prefix(role_prefix: str) -> None:
 def with_prefix(text: str, role_prefix: str) -> str:
     """Put the installation's prefix before the names of our roles."""
     return _ROLE.sub(role_prefix + r"\1", text)
+
+
+def functions_in(text: str) -> list[tuple[str, str]]:
+    """Name and statement of each function that a migration creates, so that it can be made again."""
+    return [(name, f"create or replace function {name}{rest}") for name, rest in _CREATED.findall(text)]
 
 
 def _read(folder: Path, role_prefix: str, relative: str) -> SqlFile:

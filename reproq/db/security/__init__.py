@@ -1,6 +1,6 @@
 """The rules of `reproq doctor --security`, by what they look at. Tests weaken a database in each of their ways."""
 
-from reproq.db.security import definers, logins, parameters, public, relations, roles, schemas
+from reproq.db.security import definers, logins, parameters, public, relations, roles, schemas, structure
 
 RULES = (
     *public.RULES,
@@ -8,6 +8,7 @@ RULES = (
     *logins.RULES,
     *definers.RULES,
     *relations.RULES,
+    *structure.RULES,
     *schemas.RULES,
     *parameters.RULES,
 )

@@ -6,20 +6,27 @@ import re
 from collections.abc import Iterable
 
 from reproq.db.doctor.rule import Finding, Rule, query
-from reproq.db.doctor.scene import Scene, Unseen
-from reproq.db.security import expected
+from reproq.db.doctor.scene import Scene
+from reproq.db.security import shape
 
 PATH = "search_path=pg_catalog, pg_temp"
 DISPATCHERS = {"internal.run_function"}  # the one place where a name that came as data becomes code
 # How a statement is planned, never what it means.
 _PLANNING = re.compile(r"(search_path|jit|enable_\w+|plan_cache_mode|\w+_collapse_limit|work_mem|max_parallel_\w+)=")
-_NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'", re.DOTALL)
+# From left to right, so that a quote in a comment, or a comment in a quoted name, opens nothing.
+_NOT_CODE = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|\be'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'"""
+    r"""|"(?P<name>(?:[^"]|"")*)\"""",
+    re.DOTALL | re.IGNORECASE,
+)
 _DYNAMIC = re.compile(
-    r"\bexecute\b|\b(?:query_to_xml\w*|table_to_xml\w*|cursor_to_xml\w*|schema_to_xml\w*|database_to_xml\w*|ts_stat|dblink\w*)\s*\(",
+    r"\bexecute\b|\bdo\s+(?:language\s+\w+\s+)?''"
+    r"|\b(?:(?:query|table|cursor|schema|database)_to_xml\w*|ts_stat|dblink\w*)\s*\(",
     re.IGNORECASE,
 )
 _FUNCTIONS = """
-    select format('%%I.%%I', n.nspname, p.proname), p.oid::regprocedure::text, p.prosrc, p.prosecdef,
+    select format('%%I.%%I', n.nspname, p.proname), p.oid::regprocedure::text,
+           coalesce(pg_get_function_sqlbody(p.oid), p.prosrc), p.prosecdef,
            coalesce(p.proconfig, '{}'),
            n.nspname = any(%(ours)s)
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
@@ -27,14 +34,16 @@ _FUNCTIONS = """
 _OWNERS = """
     select format('%%s runs as %%I, %%s', p.oid::regprocedure, r.rolname,
                   case when n.nspname = any(%(ours)s) then format('not as %%I', %(owner)s::text)
-                         else 'a superuser' end),
-           case when n.nspname = any(%(ours)s) then format('alter routine %%s owner to %%I;', p.oid::regprocedure,
-                  %(owner)s::text)
-                else format('alter routine %%s owner to …;  -- a role without login that owns this schema',
+                         when r.rolsuper then 'a superuser' else 'an administrator' end),
+           case when n.nspname = any(%(ours)s)
+                then format('alter routine %%s owner to %%I;', p.oid::regprocedure, %(owner)s::text)
+                else format('alter routine %%s security invoker;  -- or give it to a role without login and might',
                        p.oid::regprocedure) end
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_roles r on r.oid = p.proowner
-    where p.prosecdef and ((n.nspname = any(%(ours)s) and r.rolname <> %(owner)s::text)
-                           or (n.nspname = any(%(theirs)s) and r.rolsuper))
+    where p.prosecdef and (
+        (n.nspname = any(%(ours)s) and r.rolname <> %(owner)s::text)
+        or (n.nspname = any(%(theirs)s) and (r.rolsuper or r.rolcreaterole or r.rolcreatedb or r.rolbypassrls
+                                             or r.rolreplication or r.rolname = %(owner)s::text)))
     order by 1"""
 _LANGUAGES = """
     select format('%%s is written in %%s', p.oid::regprocedure, l.lanname), format('drop routine %%s;',
@@ -43,7 +52,6 @@ _LANGUAGES = """
     where (n.nspname = any(%(ours)s) and l.lanname not in ('sql', 'plpgsql'))
        or (n.nspname = any(%(theirs)s) and p.prosecdef and not l.lanpltrusted and l.lanname <> 'sql')
     order by 1"""
-_FORGET = "delete from internal.function_file where name = '%s'; update internal.schema_version set text_sha256 = ''"
 _CREATABLE = """
     select n.nspname::text from pg_namespace n
     where has_schema_privilege('public', n.oid, 'CREATE')
@@ -71,16 +79,28 @@ def _wrong_path(setting: str | None, ours: bool, traps: set[str]) -> str | None:
     schemas = [name.strip().strip('"') for name in setting.partition("=")[2].split(",")]
     if schemas[-1] != "pg_temp":
         return f"looks into the caller's temporary schema first: {setting}"
-    open_ones = [name for name in schemas if name in traps]
+    open_ones = [name for name in schemas if name in traps or name == "$user"]
     return f"looks into {', '.join(open_ones)}, where its callers may create" if open_ones else None
 
 
 def _dynamic(scene: Scene) -> Iterable[Finding]:
     for name, signature, source, definer, _, ours in scene.ask(_FUNCTIONS):
-        if (ours or definer) and name not in DISPATCHERS and _DYNAMIC.search(_NOT_CODE.sub("''", source)):
-            fix = "reproq migrate" if ours else "write the statement out, or make it security invoker"
+        if (ours or definer) and name not in DISPATCHERS and _DYNAMIC.search(_code(source)):
+            known = ("function", signature) in shape.golden()
+            drop = shape.REPAIR if known else f"drop routine {signature};"
+            fix = drop if ours else f"alter routine {signature} security invoker;  -- or write the statement out"
             yield Finding(f"{signature} makes SQL out of text", fix)
     scene.admit(_FUNCTIONS)
+
+
+def _code(source: str) -> str:
+    """Without comments and literals; a quoted name stands as it is read, but is never the word EXECUTE."""
+
+    def shown(found: re.Match[str]) -> str:
+        name = found["name"]
+        return "''" if name is None else "" if name.lower() == "execute" or not name.isidentifier() else name
+
+    return _NOT_CODE.sub(shown, source)
 
 
 def _settings(scene: Scene) -> Iterable[Finding]:
@@ -89,22 +109,6 @@ def _settings(scene: Scene) -> Iterable[Finding]:
             if not _PLANNING.match(setting):
                 fix = f"alter routine {signature} reset {setting.partition('=')[0]};"
                 yield Finding(f"{signature} runs with {setting}", fix)
-
-
-def _texts(scene: Scene) -> Iterable[Finding]:
-    """Only a schema that claims to be of this very version can be compared with this code's files."""
-    state = scene.state
-    if not state.readable:
-        raise Unseen("the version of the schema needs a login with worker_service_user")
-    if state.installed is not None and not state.current:
-        raise Unseen(f"the schema is version {state.installed}, and not this code's: reproq migrate")
-    bodies, known = expected.bodies(scene.files), expected.functions(scene.files)
-    for name, signature, source, _, _, ours in scene.ask(_FUNCTIONS):
-        if ours and name not in known:
-            yield Finding(f"{signature} is no function of Reproq's", f"drop routine {signature};")
-        elif ours and name in bodies and source != bodies[name]:
-            fix = f"{_FORGET % name}; then reproq migrate"
-            yield Finding(f"{signature} says something else than its file", fix)
 
 
 RULES = (
@@ -116,7 +120,7 @@ RULES = (
     ),
     Rule(
         "definers.owner",
-        "definer functions run as the owner, those of allowed schemas as no superuser",
+        "definer functions run as the owner, those of allowed schemas as no administrator",
         "pg_proc.proowner",
         query(_OWNERS),
     ),
@@ -140,8 +144,8 @@ RULES = (
     ),
     Rule(
         "definers.text",
-        "each function says what its file says, and there is no other",
-        "pg_proc.prosrc against migrations/",
-        _texts,
+        "each function is what its migration made, and there is no other",
+        "pg_proc and migrations/shape.txt",
+        lambda scene: shape.compare(scene, "functions"),
     ),
 )

@@ -14,16 +14,8 @@ _GRANT = re.compile(
     r"\s+to\s+(?P<roles>[\w\s,]+)",
     re.IGNORECASE,
 )
-_TRIGGER = re.compile(
-    r"create\s+(?:constraint\s+)?trigger\s+(?P<name>\w+)\s+(?P<when>before|after)\s+(?P<events>.+?)\s+on\s+"
-    r"(?P<table>\w+\.\w+)",
-    re.IGNORECASE | re.DOTALL,
-)
-_FUNCTION = re.compile(r"create\s+(?:or\s+replace\s+)?function\s+(\w+\.\w+)\s*\(", re.IGNORECASE)
-_BODY = re.compile(r"\bas\s+\$\$(.*)\$\$\s*;?\s*\Z", re.IGNORECASE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 _ARGUMENTS = re.compile(r"\([^()]*\)")
-EVENTS = {"insert": 4, "delete": 8, "update": 16, "truncate": 32}  # pg_trigger.tgtype
 
 
 class Grant(NamedTuple):
@@ -31,12 +23,6 @@ class Grant(NamedTuple):
     name: str
     role: str
     right: str
-
-
-class Trigger(NamedTuple):
-    name: str
-    table: str
-    events: int
 
 
 def grants(files: Migrations) -> set[Grant]:
@@ -59,25 +45,3 @@ def _grants(statement: str) -> Iterator[Grant]:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",")]
-
-
-def triggers(files: Migrations) -> set[Trigger]:
-    """Every trigger that a numbered migration makes."""
-    found = (match for file in files.numbered for match in _TRIGGER.finditer(_COMMENT.sub("", file.text)))
-    return {Trigger(match["name"], match["table"], _events(match["events"])) for match in found}
-
-
-def _events(text: str) -> int:
-    return sum({EVENTS[word] for word in re.findall(r"\w+", text.lower()) if word in EVENTS})
-
-
-def functions(files: Migrations) -> set[str]:
-    """The names of all functions of ours."""
-    texts = [ledger.TABLES, *(file.text for file in (*files.numbered, *files.functions))]
-    return {name for text in texts for name in _FUNCTION.findall(text)}
-
-
-def bodies(files: Migrations) -> dict[str, str]:
-    """The body of each function that has a file of its own."""
-    found = ((_FUNCTION.search(file.text), _BODY.search(file.text)) for file in files.functions)
-    return {name[1]: body[1] for name, body in found if name and body}

@@ -31,10 +31,10 @@ _LOGGED = f"""{_OF_LOGINS}
     order by 1"""
 _SHARED = """
     select format('everybody may create temporary tables in database %%I', d.datname),
-           'reproq migrate --harden-database  -- lists who would lose it'
+           'reproq migrate --harden-database  # lists who would lose it'
     from pg_database d where d.datname = current_database() and has_database_privilege('public', d.oid, 'TEMP')
     union all
-    select 'everybody may create in schema public', 'reproq migrate --harden-database  -- lists who would lose it'
+    select 'everybody may create in schema public', 'reproq migrate --harden-database  # lists who would lose it'
     from pg_namespace n where n.nspname = 'public' and has_schema_privilege('public', n.oid, 'CREATE')"""
 
 RULES = (

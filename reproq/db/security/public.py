@@ -48,14 +48,19 @@ _DEFAULTS = """
             acldefault(w.kind::"char", r.oid))) a
         where a.grantee = 0)
     union all
-    select format('what %%I creates in schema %%I from now on is everybody''s', r.rolname, n.nspname),
-           format('alter default privileges for role %%I in schema %%I revoke all on %%s from public;', r.rolname,
-                  n.nspname,
-                  case d.defaclobjtype when 'r' then 'tables' when 'S' then 'sequences' when 'f' then 'functions'
-                         else 'types' end)
-    from pg_default_acl d join pg_roles r on r.oid = d.defaclrole join pg_namespace n on n.oid = d.defaclnamespace
-    cross join lateral aclexplode(d.defaclacl) a
-    where n.nspname = any(%(ours)s) and a.grantee = 0
+    select format('what %%I creates%%s from now on is also %%s''s: %%s on %%s', r.rolname, ' in schema ' || n.nspname,
+                  coalesce(g.rolname, 'everybody'), lower(string_agg(a.privilege_type, ', ' order by a.privilege_type)),
+                  k.kind),
+           format('alter default privileges for role %%I%%s revoke all on %%s from %%s;', r.rolname,
+                  ' in schema ' || quote_ident(n.nspname), k.kind, coalesce(quote_ident(g.rolname), 'public'))
+    from pg_default_acl d join pg_roles r on r.oid = d.defaclrole
+    left join pg_namespace n on n.oid = d.defaclnamespace
+    join (values ('r', 'tables'), ('S', 'sequences'), ('f', 'functions'), ('T', 'types'), ('n', 'schemas'),
+                 ('L', 'large objects')) as k(type, kind) on k.type = d.defaclobjtype::text
+    cross join lateral aclexplode(d.defaclacl) a left join pg_roles g on g.oid = a.grantee
+    where r.rolname = %(owner)s::text and %(installed)s and a.grantee <> d.defaclrole
+      and not (a.grantee = 0 and n.nspname is null and k.type in ('f', 'T'))
+    group by r.rolname, n.nspname, g.rolname, k.kind
     order by 1"""
 
 RULES = (
@@ -76,7 +81,7 @@ RULES = (
     Rule(
         "public.defaults",
         "what a migration adds is private by default",
-        "pg_default_acl of the owner, global form",
+        "pg_default_acl of the owner",
         query(_DEFAULTS),
     ),
 )

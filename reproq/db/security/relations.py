@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from reproq.db.doctor.rule import Finding, Rule, query
 from reproq.db.doctor.scene import Scene
-from reproq.db.security import expected
+from reproq.db.security import shape
 
 # What may hold a payload, a result, or an error that quotes one; and worker ids, which are half of a fence.
 SECRET = (
@@ -15,14 +15,14 @@ SECRET = (
 )  # fmt: skip
 _FACTS = r"_(scheduled|started|succeeded|failed|unknown|ended)$"
 _TRIGGERS = """
-    select t.tgname::text, c.oid::regclass::text, (t.tgtype & 60)::integer, t.tgenabled::text in ('O', 'A'),
+    select t.tgname::text, c.oid::regclass::text, t.tgenabled::text in ('O', 'A'),
            f.oid::regproc::text,
            fn.nspname = any(%(ours)s)
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
     join pg_proc f on f.oid = t.tgfoid join pg_namespace fn on fn.oid = f.pronamespace
     where n.nspname = any(%(ours)s) and not t.tgisinternal order by 1, 2"""
 _OPEN = f"""
-    select format('%%s can be rewritten: no trigger refuses %%s', c.oid::regclass, w.event), 'reproq migrate'
+    select c.oid::regclass::text, w.event
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     cross join (values ('update', 16), ('truncate', 32)) as w(event, bit)
     where n.nspname = any(%(ours)s) and c.relkind in ('r', 'p')
@@ -53,24 +53,32 @@ _RULES = """
 
 
 def _triggers(scene: Scene) -> Iterable[Finding]:
-    found = {(name, table): (events, on) for name, table, events, on, _, _ in scene.ask(_TRIGGERS)}
-    for meant in sorted(expected.triggers(scene.files)) if scene.installed else ():
-        events, on = found.get((meant.name, meant.table), (0, False))
-        if events != meant.events:
-            yield Finding(
-                f"{meant.table} lacks the trigger {meant.name} of the migrations",
-                "reproq migrate --sql shows its definition",
-            )
-        elif not on:
-            yield Finding(
-                f"trigger {meant.name} on {meant.table} is disabled",
-                f"alter table {meant.table} enable trigger {meant.name};",
-            )
+    """As their migration made them: event, level, WHEN and function; and enabled."""
+    yield from shape.compare(scene, "triggers")
+    for name, table, on, _, _ in scene.ask(_TRIGGERS):
+        if not on:
+            fix = f'alter table {table} enable trigger "{name}";'
+            yield Finding(f"trigger {name} on {table} is disabled", fix)
+
+
+def _append_only(scene: Scene) -> Iterable[Finding]:
+    """A trigger of the migrations is put back, a table that isn't theirs gets one."""
+    for table, event in scene.ask(_OPEN):
+        known = [line for line in shape.golden().values() if line.kind == "trigger" and _refuses(line, table, event)]
+        fixes = [f"drop trigger if exists {line.name}; {line.definition};" for line in known]
+        again = f"create or replace trigger facts_stay before update or delete or truncate on {table}"
+        fix = fixes[0] if fixes else f"{again} for each statement execute function internal.facts_stay();"
+        yield Finding(f"{table} can be rewritten: no trigger refuses {event}", fix)
+
+
+def _refuses(line: shape.Line, table: str, event: str) -> bool:
+    events = line.definition.partition(f" ON {table} ")
+    return bool(events[1]) and event.upper() in events[0] and "BEFORE" in events[0] and "STATEMENT" in events[2]
 
 
 def _foreign(scene: Scene) -> Iterable[Finding]:
     """A trigger of somebody else's would run as the owner, inside our functions."""
-    for name, table, _, _, function, ours in scene.ask(_TRIGGERS):
+    for name, table, _, function, ours in scene.ask(_TRIGGERS):
         if not ours:
             yield Finding(f"trigger {name} on {table} runs {function}", f'drop trigger "{name}" on {table};')
     yield from query(_RULES)(scene)
@@ -83,15 +91,15 @@ def _views(scene: Scene) -> Iterable[Finding]:
 RULES = (
     Rule(
         "relations.triggers",
-        "every trigger of the migrations is there and enabled",
-        "pg_trigger against migrations/",
+        "every trigger is as its migration made it, and enabled",
+        "pg_trigger and migrations/shape.txt",
         _triggers,
     ),
     Rule(
         "relations.append_only",
         "events, errors and facts refuse UPDATE and TRUNCATE",
         "pg_trigger.tgtype, tgenabled",
-        query(_OPEN),
+        _append_only,
     ),
     Rule(
         "relations.foreign_code",

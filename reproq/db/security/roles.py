@@ -45,14 +45,25 @@ _BROAD = """
                what, fix)
     where r.rolname = any(%(roles)s) and w.has order by 1"""
 _MEMBER = """
-    select format('%%I is a member of %%I', m.rolname, r.rolname), format('revoke %%I from %%I;', r.rolname, m.rolname)
+    select format('%%I is a member of %%I', m.rolname, r.rolname),
+           format('revoke %%I from %%I granted by %%I;', r.rolname, m.rolname, g.rolname)
     from pg_auth_members a join pg_roles r on r.oid = a.roleid join pg_roles m on m.oid = a.member
+    join pg_roles g on g.oid = a.grantor
     where m.rolname = any(%(roles)s) order by 1"""
 # As PostgreSQL itself would decide, so that rights through PUBLIC or another role count too.
 _RELATIONS = """
     select format('%%I may %%s %%s', r.rolname, lower(w.right), c.oid::regclass),
-           format('revoke all on %%s %%s from %%I;  -- or from the role that it has this right by',
-                  case c.relkind when 'S' then 'sequence' else 'table' end, c.oid::regclass, r.rolname)
+           concat_ws(' ', (select format('revoke all on %%s %%s from %%s;',
+                  case c.relkind when 'S' then 'sequence' else 'table' end, c.oid::regclass,
+                  string_agg(distinct coalesce(quote_ident(g.rolname), 'public'), ', '))
+            from (select grantee from aclexplode(c.relacl) union
+                  select e.grantee from pg_attribute t cross join aclexplode(t.attacl) e where t.attrelid = c.oid) a
+            left join pg_roles g on g.oid = a.grantee
+            where a.grantee = 0 or pg_has_role(r.oid, a.grantee, 'MEMBER') having count(*) > 0),
+            (select string_agg(format('revoke %%I from %%I granted by %%I;', p.rolname, h.rolname, b.rolname), ' ')
+             from pg_auth_members m join pg_roles p on p.oid = m.roleid join pg_roles h on h.oid = m.member
+             join pg_roles b on b.oid = m.grantor
+             where p.rolname in ('pg_read_all_data', 'pg_write_all_data') and pg_has_role(r.oid, h.oid, 'MEMBER')))
     from pg_roles r
     cross join pg_class c join pg_namespace n on n.oid = c.relnamespace
     cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER',

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from reproq.db.doctor.rule import Finding, Rule, query
 from reproq.db.doctor.scene import Scene
+from reproq.db.migration.files import SCHEMAS
 from reproq.db.security.logins import LOGINS
 
+HANDLERS = "comms"
 _PUBLIC = """
     select format('everybody may call %%s', p.oid::regprocedure), format('revoke execute on routine %%s from public;',
            p.oid::regprocedure)
@@ -26,11 +28,16 @@ _WRITABLE = f"""{LOGINS}, users as (
         select oid, rolname from pg_roles where rolname = any(%(service)s) and rolname <> %(author)s::text
     )
     select format('schema %%I belongs to %%I, a login or role of Reproq''s', n.nspname, u.rolname),
-           format('alter schema %%I owner to …;', n.nspname)
+           case when n.nspname = any(%(ours)s)
+                then format('alter schema %%I owner to %%I;', n.nspname, %(owner)s::text)
+                else format('alter schema %%I owner to current_user;  -- better: a role without login', n.nspname) end
     from pg_namespace n join users u on u.oid = n.nspowner where n.nspname = any(%(watched)s)
     union all
     select format('%%I may create in schema %%I', u.rolname, n.nspname),
-           format('revoke create on schema %%I from %%I, public;', n.nspname, u.rolname)
+           (select format('revoke create on schema %%I from %%s;', n.nspname,
+                          string_agg(distinct coalesce(quote_ident(g.rolname), 'public'), ', '))
+            from aclexplode(n.nspacl) a left join pg_roles g on g.oid = a.grantee
+            where a.privilege_type = 'CREATE' and (a.grantee = 0 or pg_has_role(u.oid, a.grantee, 'MEMBER')))
     from pg_namespace n cross join users u
     where n.nspname = any(%(watched)s) and u.oid <> n.nspowner and has_schema_privilege(u.oid, n.oid, 'CREATE')
     order by 1"""
@@ -52,14 +59,20 @@ _GONE = """
            format('delete from internal.callable_schema where schema_name = %%L;', s)
     from unnest(%(theirs)s::text[]) s where not exists (select from pg_namespace n where n.nspname = s) order by 1"""
 _FORBIDDEN = """
-    select format('payloads may name functions of schema %%I', s), format('delete from internal.callable_schema
-           where schema_name = %%L;', s)
+    select format('payloads may name functions of schema %%I', s),
+           format('delete from internal.callable_schema where schema_name = %%L;', s)
     from unnest(%(theirs)s::text[]) s where s in ('public', 'information_schema') or s like 'pg\\_%%' order by 1"""
 
 
 def _allowed(scene: Scene) -> Iterator[Finding]:
     yield from query(_GONE)(scene)
     yield from query(_FORBIDDEN)(scene)
+    for name in set(scene.named or ()) & set(SCHEMAS) - {HANDLERS}:
+        fix = f"delete from internal.callable_schema where schema_name = '{name}';"
+        yield Finding(f"payloads may name functions of schema {name}, Reproq's own", fix)
+    if scene.installed and scene.named is not None and HANDLERS not in scene.named:
+        fix = f"insert into internal.callable_schema (schema_name) values ('{HANDLERS}');"
+        yield Finding(f"payloads may not name the handlers of e-mail and SMS, in schema {HANDLERS}", fix)
 
 
 RULES = (
