@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +67,6 @@ def _hide_arguments() -> None:
 def work(settings: Settings) -> int:
     log.setup(settings.log_level, payloads=settings.log_payloads)
     log.catch_threads()
-    _warn_about_root(settings)
     for number in signals.stopping():
         signal.signal(number, _stop)
     try:
@@ -146,19 +144,6 @@ def _prepare(settings: Settings) -> None:
 
 def _say_migrated(line: str) -> None:
     log.say(Event.MIGRATED, line)
-
-
-def _warn_about_root(settings: Settings) -> None:
-    """No doctor sees this: it looks at databases."""
-    apart = {entry.prefix for entry in settings.limits if entry.uid}
-    commands = [command.prefix for command in settings.commands if command.prefix not in apart]
-    if os.geteuid() == 0 and (commands or (settings.app and "" not in apart)):
-        log.say(
-            Event.TASKS_RUN_AS_ROOT,
-            "tasks run as root, so that a task may do anything on this machine: run the worker as a user of its own,"
-            " or give types a uid in [[limits]]",
-            logging.WARNING,
-        )
 
 
 def _warn_about_login(dsn: str) -> None:

@@ -97,6 +97,7 @@ class Runner:
         self.house.open()
         self._tick()
         say(Event.WORKER_STARTED, self._describe(), pid=os.getpid(), queues=list(self.settings.queues) or None)
+        self._warn_about_root()
         try:
             while self.exit_status is None:
                 self._turn()
@@ -104,6 +105,17 @@ class Runner:
             self._close()
         say(Event.WORKER_STOPPED, f"worker stopped with status {self.exit_status}", status=self.exit_status)
         return self.exit_status
+
+    def _warn_about_root(self) -> None:
+        """No doctor sees this: it looks at databases."""
+        kinds = [station.pool.kind for station in self.stations]
+        if os.geteuid() == 0 and any(kind.types is None and not kind.confinement.uids for kind in kinds):
+            say(
+                Event.TASKS_RUN_AS_ROOT,
+                "tasks run as root, so that a task may do anything on this machine: run the worker as a user of its"
+                " own, or give types a uid in [[limits]]",
+                logging.WARNING,
+            )
 
     def _turn(self) -> None:
         now = time.monotonic()
