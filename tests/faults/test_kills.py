@@ -104,9 +104,9 @@ def test_s02_runners_killed_every_two_seconds_lose_nothing_and_leave_nobody(scen
     assert {row.status for row in evidence.rows.values()} == {"SUCCESSFUL"}
     slowest = _slowest_recovery_s(evidence, killed)
     print(f"{count} tasks, {evidence.executions} executions, {len(killed)} kills, recovered within {slowest:.1f} s")
-    moments = list(killed.values())
-    assert len(moments) >= least
-    assert (moments[-1] - moments[0]) / 1e9 <= (len(moments) - 1) * RUNNER_EVERY_S + 1, "not every two seconds"
+    assert len(killed) >= least
+    every_s = (max(killed.values()) - min(killed.values())) / 1e9 / (len(killed) - 1)
+    assert every_s <= 1.5 * RUNNER_EVERY_S, f"killed every {every_s:.1f} s only"
     assert 0 < slowest <= LEASE_S + 2
 
 
