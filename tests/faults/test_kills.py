@@ -64,7 +64,7 @@ def _kill_busy_children(scene: Scene, worker: Worker, seconds: float) -> int:
 
 
 def test_s01_tasks_that_wait_in_the_socket_of_a_killed_child_begin_once(scene: Scene) -> None:
-    """Not in the issue: tasks of no length travel several at once (docs/decisions/013)."""
+    """Tasks of no length travel several at once (docs/decisions/013)."""
     client = scene.client()
 
     def feed() -> None:

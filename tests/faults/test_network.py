@@ -62,7 +62,7 @@ def test_s07_a_finish_that_was_committed_and_not_answered_is_never_run_again(sce
 
 
 def test_s22_tasks_of_a_claim_that_was_not_answered_go_back_at_once_and_uncounted(scene: Scene) -> None:
-    """Not in the issue: a claim is as easily lost as a finish."""
+    """A claim is as easily lost as a finish."""
     proxy = scene.proxy()
     proxy.swallow(b"queues.claim(", 0.3, scene.seed)
     scene.worker(dsn=proxy.dsn).ready()
@@ -75,7 +75,7 @@ def test_s22_tasks_of_a_claim_that_was_not_answered_go_back_at_once_and_uncounte
 
 
 def test_s21_a_finish_that_waits_for_a_lock_costs_no_other_task_its_lease(scene: Scene) -> None:
-    """Not in the issue: two leases long somebody holds a row that is to be finished."""
+    """Two leases long somebody holds a row that is to be finished."""
     client = scene.client()
     worker = scene.worker().ready()
     scene.warm_up(worker)
@@ -115,7 +115,7 @@ def test_s22_whichever_answers_are_lost_no_task_runs_twice(scene: Scene) -> None
 
 
 def test_s05_a_worker_that_can_claim_but_not_beat_runs_nothing_beyond_its_lease(scene: Scene) -> None:
-    """Not in the issue: only the heartbeats are lost, so it goes on claiming what it can't keep."""
+    """Only the heartbeats are lost, so it goes on claiming what it can't keep."""
     proxy = scene.proxy()
     proxy.refuse(b"queues.heartbeat(")
     scene.client().enqueue("live", [{"s": 2 * LEASE_S}] * CHILDREN, max_attempts=20)
