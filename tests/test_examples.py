@@ -38,5 +38,5 @@ def test_a_send_fails_is_tried_again_and_succeeds(tmp_path: Path) -> None:
 def test_a_parent_starts_its_children_waits_for_them_and_ends(tmp_path: Path) -> None:
     out = played("supervision_tree.py", tmp_path)
     assert facts(out) == ["created", "child_started", "child_started", "child_started", "ended"]
-    assert "newsletter.issue 1: ended, succeeded (3 of 3 were sent)" in out
+    assert "newsletter.edition 1: ended, succeeded (3 of 3 were sent)" in out
     assert len(re.findall(r"comms\.send_email +\d +succeeded", out)) == 3

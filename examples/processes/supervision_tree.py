@@ -10,7 +10,7 @@ from pathlib import Path
 from house import house
 
 ADDRESSES = ["ann@example.org", "bob@example.org", "cyd@example.org"]
-KICKOFF = "select newsletter.kickoff_issue_task('May', %s, now() + interval '12 seconds')"
+KICKOFF = "select newsletter.kickoff_edition_task('May', %s, now() + interval '12 seconds')"
 
 
 def main() -> None:
@@ -18,9 +18,9 @@ def main() -> None:
         here.owner("update comms.setting set backoff_base = '2 seconds'")
         here.reproq("migrate", "--dir", str(Path(__file__).parent))
         number = here.app(KICKOFF, ADDRESSES)
-        here.wait_for_end("newsletter.issue", number)
+        here.wait_for_end("newsletter.edition", number)
         here.reproq("process", "list")
-        here.reproq("process", "show", "newsletter.issue", str(number))
+        here.reproq("process", "show", "newsletter.edition", str(number))
 
 
 main()

@@ -149,22 +149,22 @@ def test_what_an_author_owns_may_start_mail_and_wait_for_it(database: Database, 
     database.execute(f"grant reproq_process_author to {login}; grant create on database {database.name} to {login}")
     process_files.apply(dsn, Path(__file__).parents[2] / "examples/processes", say=quietly)
     app, worker = database.connect("app"), database.connect("worker")
-    kickoff = "select newsletter.kickoff_issue_task('May', array['a@example.org', 'b@example.org'], now() + '1 hour')"
+    kickoff = "select newsletter.kickoff_edition_task('May', array['a@example.org', 'b@example.org'], now() + '1 hour')"
     assert app.execute(kickoff).fetchone() == app.execute(kickoff).fetchone() == (1,)
-    supervise = "select internal.run_function('newsletter.issue_supervisor', '{\"issue_task_id\": 1}')"
+    supervise = "select internal.run_function('newsletter.edition_supervisor', '{\"edition_task_id\": 1}')"
     for _ in range(2):
         worker.execute(supervise)
     assert database.execute("select count(*) from comms.send_email_task") == [(2,)]
-    assert database.execute("select count(*) from newsletter.issue_task_ended") == [(0,)]
+    assert database.execute("select count(*) from newsletter.edition_task_ended") == [(0,)]
     database.execute("insert into comms.send_email_task_ended (send_email_task_id, outcome) values (1, 'failed')")
     worker.execute(supervise)
-    assert database.execute("select count(*) from newsletter.issue_task_ended") == [(0,)]
+    assert database.execute("select count(*) from newsletter.edition_task_ended") == [(0,)]
     database.execute("insert into comms.send_email_task_ended (send_email_task_id, outcome) values (2, 'failed')")
     worker.execute(supervise)
-    assert database.execute("select outcome, reason from newsletter.issue_task_ended") == [
+    assert database.execute("select outcome, reason from newsletter.edition_task_ended") == [
         ("failed", "0 of 2 were sent")
     ]
-    assert database.execute("select count(*) from internal.open_process where payload ? 'issue_task_id'") == [(0,)]
+    assert database.execute("select count(*) from internal.open_process where payload ? 'edition_task_id'") == [(0,)]
 
 
 def test_a_role_prefix_of_the_installation_is_put_before_the_roles_of_a_file(

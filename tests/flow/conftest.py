@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import Database
 from tests.queue.conftest import Claimed, Queue
-from tests.worker.harness import House
 
 
 class Flow(Queue):
@@ -43,10 +42,3 @@ def flow(database: Database) -> Iterator[Flow]:
     flow = Flow(database)
     yield flow
     flow.admin.close()
-
-
-@pytest.fixture
-def house(database: Database, tmp_path: Any) -> Iterator[House]:
-    house = House(database, tmp_path)
-    yield house
-    house.close()
