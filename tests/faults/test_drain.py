@@ -101,8 +101,9 @@ def test_s16_a_signal_is_handled_whichever_thread_it_hits(scene: Scene) -> None:
 
 
 def _one_more(scene: Scene) -> int:
+    ended = scene.ledger.count("end")
     scene.client().enqueue("work", [{}])
-    return scene.ledger.count("end") + 1
+    return ended + 1
 
 
 def _aim(pid: int, tid: int, number: signal.Signals) -> None:
