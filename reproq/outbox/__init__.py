@@ -1,0 +1,1 @@
+"""The dispatcher: takes events out of the database to sinks over HTTP, at least once, in order, signed."""
