@@ -1,0 +1,3 @@
+from tests.worker.conftest import house
+
+__all__ = ["house"]
