@@ -7,18 +7,15 @@ in.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import orjson
 
+from reproq.models.document import MAX_DEPTH, depth, holds_nul, parse_exactly
 from reproq.models.states import CHANNEL_KINDS, FailureKind
 
-MAX_DEPTH = 64
-MAX_DIGITS = 1000
 _MAX_DELAY_S = 366 * 86400.0
-_MAX_EXPONENT = 308  # what a float can be: jsonb would write out the zeros
 _LONG_NUMBER = re.compile(rb"[0-9]{16}")
 
 Outcome = dict[str, Any]
@@ -95,68 +92,14 @@ def _delay(envelope: dict[str, Any], name: str) -> float | None:
 
 def _parse(line: bytes) -> Any:
     try:
-        value = orjson.loads(line) if _LONG_NUMBER.search(line) is None else _parse_exactly(line)
+        value = orjson.loads(line) if _LONG_NUMBER.search(line) is None else parse_exactly(line)
     except (ValueError, TypeError, RecursionError) as exc:
         raise BadEnvelope(f"it is not JSON: {_short(str(exc))}") from None
-    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _depth(value) > MAX_DEPTH + 1:  # the envelope is one
+    if line.count(b"{") + line.count(b"[") > MAX_DEPTH and depth(value) > MAX_DEPTH + 1:  # the envelope is one
         raise BadEnvelope(f"it is nested deeper than {MAX_DEPTH}")
-    if b"\\u0000" in line and _holds_nul(value):
+    if b"\\u0000" in line and holds_nul(value):
         raise BadEnvelope("it holds a NUL character")
     return value
-
-
-def _parse_exactly(line: bytes) -> Any:
-    """Long numbers keep every digit: they pass through as the text they came in."""
-    value = json.loads(line, parse_int=_long_int, parse_float=_long_float, parse_constant=_refuse)
-    orjson.dumps(value)  # a lone surrogate passes json.loads; it must fail here, not in the batch
-    return value
-
-
-def _long_int(text: str) -> Any:
-    return int(text) if len(text) < 16 else orjson.Fragment(_checked(text))
-
-
-def _long_float(text: str) -> Any:
-    return float(_checked(text)) if len(text) < 16 else orjson.Fragment(_checked(text))
-
-
-def _checked(text: str) -> str:
-    _, _, exponent = text.lower().partition("e")
-    if exponent and abs(int(exponent)) > _MAX_EXPONENT:
-        raise ValueError("a number with an exponent beyond 308")
-    if len(text) > MAX_DIGITS and sum(map(str.isdigit, text)) > MAX_DIGITS:
-        raise ValueError(f"a number of more than {MAX_DIGITS} digits")
-    return text
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _depth(value: Any) -> int:
-    depth = 0
-    level = [value]
-    while level:
-        depth += 1
-        inner = [list(v.values()) if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
-        level = [item for items in inner for item in items]
-        if not inner:
-            return depth - 1
-    return depth
-
-
-def _holds_nul(value: Any) -> bool:
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            if "\0" in item:
-                return True
-        elif isinstance(item, dict):
-            todo += [*item.keys(), *item.values()]
-        elif isinstance(item, list):
-            todo += item
-    return False
 
 
 def _number(value: object) -> str:

@@ -18,7 +18,8 @@ class End(enum.Enum):
 class Execution:
     __slots__ = (
         "attempt", "begun", "child_key", "claim_no", "claimed_at", "confirmed", "deadline", "end", "handed_at", "id",
-        "idempotency_key", "max_attempts", "over", "payload", "queue_name", "task_type", "timeout_s", "weight",
+        "idempotency_key", "max_attempts", "over", "payload", "queue_name", "task_type", "timeout_s", "trace",
+        "waited_s", "weight",
     )  # fmt: skip
 
     def __init__(
@@ -43,6 +44,8 @@ class Execution:
         self.max_attempts = max_attempts
         self.timeout_s = timeout_s
         self.idempotency_key = idempotency_key
+        self.waited_s = 0.0  # from its due time to its claim, by the database's clock; known where it is measured
+        self.trace: str | None = None  # where a child wants it
         self.claimed_at = 0.0  # monotonic
         self.handed_at = 0.0  # monotonic; 0: no child has seen it
         self.deadline = 0  # CLOCK_BOOTTIME, ns: until then the lease is ours for sure

@@ -18,6 +18,18 @@ def run(connection: psycopg.Connection[Any], call: Call) -> Any:
     """Executes and answers what the call's function promises."""
     params = [None if value is None else value.decode() for value in call.params]
     with psycopg.RawCursor(connection) as cursor:
-        result = cursor.execute(as_sql(call.sql.decode()), params).pgresult
-        assert result is not None
-        return call.read([[result.get_value(i, j) for j in range(result.nfields)] for i in range(result.ntuples)])
+        cursor.execute(as_sql(call.sql.decode()), params)
+        return _read(call, cursor.pgresult)
+
+
+async def run_async(connection: psycopg.AsyncConnection[Any], call: Call) -> Any:
+    """The same, for an event loop."""
+    params = [None if value is None else value.decode() for value in call.params]
+    async with psycopg.AsyncRawCursor(connection) as cursor:
+        await cursor.execute(as_sql(call.sql.decode()), params)
+        return _read(call, cursor.pgresult)
+
+
+def _read(call: Call, result: psycopg.pq.abc.PGresult | None) -> Any:
+    assert result is not None
+    return call.read([[result.get_value(i, j) for j in range(result.nfields)] for i in range(result.ntuples)])

@@ -13,8 +13,10 @@ from reproq.queue.text import array, number, seconds
 
 _CLAIM = (
     b"select id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s,"
-    b" idempotency_key, next_hints from queues.claim($1, $2, $3, $4, $5, $6, $7, $8)"
+    b" idempotency_key, next_hints%s from queues.claim($1, $2, $3, $4, $5, $6, $7, $8)"
 )
+_WAITED = b", greatest(0, extract(epoch from clock_timestamp() - greatest(run_after, created_at)))::real"
+_TRACE = b", trace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,35 @@ class Claimed:
 
 
 def claim(
-    scope: Scope, lease_s: float, max_tasks: int, hints: bytes | None, pools: list[dict[str, Any]], max_bytes: int
+    scope: Scope,
+    lease_s: float,
+    max_tasks: int,
+    hints: bytes | None,
+    pools: list[dict[str, Any]],
+    max_bytes: int,
+    *,
+    measured: bool = False,
+    traced: bool = False,
 ) -> Call:
-    """`hints` = what the last claim answered; None looks from the head."""
+    """`hints` = what the last claim answered; None looks from the head. How long a task has waited, and its trace, cost
+    every task a tenth of a microsecond each: only who uses them asks."""
     params = (
         scope.worker_id, scope.queues, scope.prefixes, seconds(lease_s), number(max_tasks), hints, orjson.dumps(pools),
         number(max_bytes),
     )  # fmt: skip
-    return Call(_CLAIM, params, _claimed)
+    sql = _CLAIM % ((_WAITED if measured else b"") + (_TRACE if traced else b""))
+    return Call(sql, params, lambda rows: _claimed(rows, measured, traced))
 
 
-def _claimed(rows: Rows) -> Claimed:
-    return Claimed([_execution(row) for row in rows], rows[-1][9] if rows else None)
+def _claimed(rows: Rows, measured: bool, traced: bool) -> Claimed:
+    executions = [_execution(row) for row in rows]
+    if measured:
+        for execution, row in zip(executions, rows, strict=True):
+            execution.waited_s = float(row[10] or 0)
+    if traced:
+        for execution, row in zip(executions, rows, strict=True):
+            execution.trace = row[-1].decode() if row[-1] is not None else None
+    return Claimed(executions, rows[-1][9] if rows else None)
 
 
 def _execution(row: list[Any]) -> Execution:

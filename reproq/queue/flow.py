@@ -1,4 +1,4 @@
-"""Pauses and limits, as the operator's login calls them."""
+"""Pauses, limits and a queue's settings, as the operator's login calls them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,17 @@ def put_limit(scope: str, name: str, concurrency: int | None, rate: float | None
         None if burst is None else repr(burst).encode(),
     )
     return Call(b"select queues.put_limit($1, $2, $3, $4, $5)", params, _word)
+
+
+def audit_queue(queue_name: str, audit: str) -> Call:
+    """Answers all or unusual."""
+    return Call(b"select queues.audit_queue($1, $2)", (queue_name.encode(), audit.encode()), _word)
+
+
+def route_dead_letters(queue_name: str, dead_letter_type: str | None) -> Call:
+    """Answers routed or removed."""
+    target = None if dead_letter_type is None else dead_letter_type.encode()
+    return Call(b"select queues.route_dead_letters($1, $2)", (queue_name.encode(), target), _word)
 
 
 def _word(rows: Rows) -> str:

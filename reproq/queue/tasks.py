@@ -54,9 +54,9 @@ def cancel(task_id: int, reason: str | None = None) -> Call:
     return Call(b"select queues.cancel($1, $2)", (number(task_id), _text(reason)), _word)
 
 
-def soft_delete(task_id: int, reason: str | None = None) -> Call:
+def soft_delete(task_id: int, reason: str) -> Call:
     """Answers deleted or unknown."""
-    return Call(b"select queues.soft_delete($1, $2)", (number(task_id), _text(reason)), _word)
+    return Call(b"select queues.soft_delete($1, $2)", (number(task_id), reason.encode()), _word)
 
 
 def replay(task_id: int, attempts: int | None = None) -> Call:

@@ -53,3 +53,8 @@ def _text(value: bytes | None) -> str:
 
 def _nothing(rows: Rows) -> None:
     return None
+
+
+def serves_code(version: int) -> Call:
+    """Answers whether the schema serves a program of this version."""
+    return Call(b"select queues.serves_code($1)", (number(version),), lambda rows: rows[0][0] == b"t")

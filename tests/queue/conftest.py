@@ -113,7 +113,7 @@ class Queue:
     def cancel(self, task_id: int, reason: str | None = None) -> str:
         return str(self.value("select queues.cancel(%s, %s)", task_id, reason))
 
-    def soft_delete(self, task_id: int, reason: str | None = None) -> str:
+    def soft_delete(self, task_id: int, reason: str | None = "no longer wanted") -> str:
         return str(self.value("select queues.soft_delete(%s, %s)", task_id, reason))
 
     def replay(self, task_id: int, attempts: int | None = None) -> str:

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from .conftest import Queue
+from .impossible_events import EVENTS_AND_TOKENS
 
 # constraint -> table, the assignments that break this one and no other
 REFUSED = {
@@ -70,6 +71,7 @@ FOR_INSERT = {
     "flow_only_row_check": "insert into internal.flow (only_row) values (false)",
     "name_has_a_length": _FILE + "('s', '', 'x')",
     "source_has_a_length": _FILE + "('', 'n', 'x')",
+    **EVENTS_AND_TOKENS,
 }
 MORE = [
     ("a_lease_has_a_holder", "status = 'CANCELLED', completed_at = now(), leased_until = now()"),

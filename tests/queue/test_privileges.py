@@ -16,8 +16,11 @@ MAY = "select distinct proname::text as name from pg_proc where has_function_pri
 OURS = "pronamespace::regnamespace::text in ('queues', 'internal')"
 APP_MAY = {
     *("enqueue", "enqueue_many", "enqueue_once", "cancel", "task_status"),
+    *("cancel_many", "count_chosen", "task_life"),
     *("put_schedule", "drop_schedule", "enable_schedule", "run_schedule", "schedule_slots", "list_schedules"),
     *("cron_next", "cron_fault"),
+    *("watch_tasks", "use_token", "serves_code"),
+    *("publish_event", "names"),
 }
 ROLES = ["worker_service_user", "reproq_app", "reproq_reader", "reproq_dispatcher", "reproq_process_author"]
 
@@ -215,7 +218,7 @@ DURABLE: dict[str, Callable[[Queue, Connection], object]] = {
     "give_back": lambda q, c: q.rows("select queues.give_back('w', '{1}', '{1}')", by=c),
     "recall": lambda q, c: q.rows("select queues.recall('w', '{}', '{}')", by=c),
     "cancel": lambda q, c: q.rows("select queues.cancel(1)", by=c),
-    "soft_delete": lambda q, c: q.rows("select queues.soft_delete(1)", by=c),
+    "soft_delete": lambda q, c: q.rows("select queues.soft_delete(1, 'x')", by=c),
     "replay": lambda q, c: q.rows("select queues.replay(1)", by=c),
     "dequeue": lambda q, c: q.rows("select queues.dequeue_next_available_task()", by=c),
     "complete_task": lambda q, c: q.rows("select queues.complete_task(1, 'w', 1)", by=c),

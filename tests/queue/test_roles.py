@@ -22,7 +22,10 @@ SEQUENCES = (
     "select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace"
     " where n.nspname in ('queues', 'internal', 'comms') and c.relkind = 'S' order by 1"
 )
-REDACTED = {f"queues.{name}_redacted" for name in ("tasks", "dead_letter", "events", "errors", "workers", "queues")}
+REDACTED = {
+    f"queues.{name}_redacted"
+    for name in ("tasks", "dead_letter", "events", "errors", "workers", "queues", "outbox", "deliveries", "sinks")
+}
 ROLES = ["worker_service_user", "reproq_app", "reproq_reader", "reproq_dispatcher", "reproq_process_author"]
 
 
@@ -99,18 +102,6 @@ def test_a_stolen_login_becomes_nobody_else_and_creates_nothing_of_ours(
         "select queues.enqueue_system('t')" if role != "reproq_process_author" else "select queues.enqueue('t')",
     ):
         assert denied(conn, statement), statement
-
-
-def test_the_dispatcher_and_nobody_else_may_call_nothing_yet(q: Queue, login: Callable[[str], Connection]) -> None:
-    """Its functions come with the outbox; until then it sees the schema's version and no more."""
-    conn = login("reproq_dispatcher")
-    callable_ = q.rows(
-        "select p.oid::regprocedure::text as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-        " where n.nspname in ('queues', 'internal', 'comms')"
-        " and has_function_privilege('reproq_dispatcher', p.oid, 'EXECUTE')"
-    )
-    assert [row["name"] for row in callable_] == ["internal.schema_state()"]
-    assert q.rows("select role_prefix from internal.schema_state()", by=conn) == [{"role_prefix": ""}]
 
 
 def leave_canaries(q: Queue) -> None:

@@ -212,6 +212,17 @@ def test_what_no_live_worker_serves_is_listed(q: Queue) -> None:
     assert unserved(q) == {("x", "a.b"), ("y", "a.b")}
 
 
+@pytest.mark.parametrize("task_type", ["db_function", "email", "sms"])
+def test_a_built_in_type_is_served_by_who_names_it_only(q: Queue, task_type: str) -> None:
+    """A worker without a provider takes unknown types, and leaves email alone all the same."""
+    q.enqueue("a.b")
+    q.rows("update queues.task_runs set task_type = %s", task_type)
+    register(q)
+    assert unserved(q) == {("default", task_type)}
+    register(q, types={task_type: {}})
+    assert unserved(q) == set()
+
+
 def test_what_the_children_report_of_their_types_is_kept(q: Queue) -> None:
     q.declare("t", max_attempts=5, timeout=2.5, lease=60, backoff_base=2, backoff_cap=20, dead_letter_type="dead")
     (row,) = q.rows("select * from queues.task_types")

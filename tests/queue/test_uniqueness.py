@@ -63,7 +63,7 @@ def test_a_twin_that_vanishes_at_that_moment_is_no_error(q: Queue) -> None:
     def act(number: int) -> list[int]:
         if number == 0:
             while not over.is_set():
-                q.rows("select queues.soft_delete(id) from queues.task_runs where deleted_at is null")
+                q.rows("select queues.soft_delete(id, 'x') from queues.task_runs where deleted_at is null")
             return []
         sql = "select queues.enqueue('t', unique_among => %s, idempotency_key => %s)"
         try:

@@ -91,16 +91,18 @@ def marked(run: str) -> list[Process]:
 
 
 class Worker:
-    """`python -m cmd.worker`, its log and its processes."""
+    """`python -m cmd.worker` (or another long-lived program of ours), its log and its processes."""
 
-    def __init__(self, folder: Path, number: int, arguments: list[str], environ: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, number: int, arguments: list[str], environ: dict[str, str], module: str = "cmd.worker"
+    ) -> None:
         clean = {name: value for name, value in os.environ.items() if not _is_ours(name)}
         self.run = uuid.uuid4().hex
         self.err = folder / f"worker{number}.err"
         self.out = folder / f"worker{number}.out"
         with self.err.open("wb") as err, self.out.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "cmd.worker", *arguments],
+                [sys.executable, "-m", module, *arguments],
                 cwd=ROOT,
                 env=clean | {"PYTHONPATH": str(folder), MARK: self.run} | environ,
                 stdin=subprocess.DEVNULL,

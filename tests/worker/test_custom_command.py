@@ -198,7 +198,7 @@ def test_a_child_whose_first_line_is_nonsense_ends_the_worker_with_70(house: Hou
 
 def test_a_child_that_is_ready_and_then_exits_again_and_again_is_started_ever_more_slowly(house: House) -> None:
     boots = house.mark("boots")
-    worker = house.worker("--config", command(house, f"echo x >> {boots}; echo '{{\"v\":1}}'; exit 3\n")).ready()
+    worker = house.worker("--config", command(house, f"echo x >> {boots}; echo '{{\"v\":1}}'; exit 3\n"))
     worker.wait_event("child_died", count=4)
     first, fourth = (worker.events("child_died")[i]["ts"] for i in (0, 3))
     assert fourth > first

@@ -93,7 +93,7 @@ def test_a_function_that_the_worker_may_not_run_fails_its_task_at_once(house: Ho
 SLEEPS = f"""begin {WRITES} perform pg_sleep(60); return '{{"success": true}}'; end"""
 WHERE = (
     "select pid from pg_stat_activity"
-    " where application_name like 'reproq system child %%' and state = 'active' and datname = %s"
+    " where application_name like 'reproq system child %%' and wait_event = 'PgSleep' and datname = %s"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import shutil
 import subprocess
@@ -95,6 +96,17 @@ def test_a_prefix_with_limits_has_children_of_its_own_that_keep_them(house: Hous
     assert "MemoryError" in failures["eats"]
     assert "Too many open files" in failures["opens"]
     assert "File too large" in failures["writes"]
+
+
+def test_a_file_limit_leaves_no_module_compiled_by_half(house: House) -> None:
+    house.app("@task('small.is')\ndef small(payload): return 1\n" + f"TEXT = {'x' * 9000!r}\n")
+    worker = house.worker(
+        "--config", house.config('[[limits]]\nprefix = "small."\nfile_size = 4096\n'), "--processes", "1"
+    )
+    assert result(house, "small.is") == 1
+    worker.stop()
+    for compiled in house.folder.rglob("*.pyc"):
+        marshal.loads(compiled.read_bytes()[16:])
 
 
 def test_the_cpu_limit_counts_for_one_task_and_not_for_all_that_a_child_ran(house: House) -> None:

@@ -2,6 +2,6 @@ create or replace function comms.end_sms_supervision(root comms.send_sms_task) r
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp as $$
 begin
-    perform queues.unsupervise('comms.send_sms_supervisor', jsonb_build_object('send_sms_task_id', root.send_sms_task_id),
-                               root.queue_name);
+    perform internal.close_process('comms.send_sms_supervisor', jsonb_build_object('send_sms_task_id', root.send_sms_task_id),
+                                   root.queue_name, comms.outcome_of_send_sms_task(root.send_sms_task_id));
 end $$;

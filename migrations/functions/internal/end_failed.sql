@@ -48,8 +48,14 @@ begin
     if kind = 'lease_expired' and not retries then
         perform internal.add_event('failed', task.id, task.claim_no, task.attempt_count, task.worker_id, detail);
     end if;
+    if not retries and (select f.routes from internal.flow f) then
+        perform internal.route_dead_letter(task, kind, error);
+    end if;
     if kind = 'validation' then
         insert into queues.error (task_id, claim_no, source, function_name, message, detail)
         values (task.id, task.claim_no, 'validation', task.payload_json ->> 'db_function', coalesce(error, kind), detail);
+    end if;
+    if not retries then
+        perform internal.tell_failed(task, kind);
     end if;
 end $$;

@@ -14,6 +14,7 @@ declare
     hash text;
     found_hash text;
     fits boolean := checked;
+    audits boolean;
 begin
     if not (checked or coalesce(
             task_type ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' and octet_length(task_type) <= 200 and task_type not in ('db_function', 'email', 'sms')
@@ -41,8 +42,11 @@ begin
         from queues.settings s left join queues.task_types y on y.task_type = enqueue_row.task_type
         where fits or octet_length(payload::text) <= least(s.max_payload_bytes, 2 * s.max_depth, s.max_digits)
         on conflict do nothing
-        returning t.id into enqueue_row.id;
+        returning t.id, (select f.audits from internal.flow f) into enqueue_row.id, audits;
         if found then
+            if audits then
+                perform internal.audit_created(queue_name, task_type, array[enqueue_row.id]);
+            end if;
             is_new := true;
             same_spec := true;
             exit;

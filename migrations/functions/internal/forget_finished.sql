@@ -3,7 +3,7 @@
 -- look at.
 create or replace function internal.forget_finished(out gone bigint, out rest boolean)
     language plpgsql volatile
-    set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+    set search_path = pg_catalog, pg_temp set jit = off set enable_seqscan = off as $$
 declare
     seen bigint[];
     youngest timestamptz;

@@ -4,5 +4,5 @@ create or replace function internal.refill(bucket queues.limits) returns double 
     set search_path = pg_catalog, pg_temp as $$
 begin
     return least(bucket.burst, coalesce(bucket.tokens, bucket.burst)
-        + bucket.rate * extract(epoch from clock_timestamp() - coalesce(bucket.filled_at, clock_timestamp())));
+        + bucket.rate * greatest(0, extract(epoch from clock_timestamp() - coalesce(bucket.filled_at, clock_timestamp()))));
 end $$;

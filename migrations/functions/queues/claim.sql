@@ -91,6 +91,9 @@ begin
     if cardinality(rows) = 0 then
         return;
     end if;
+    if flow.audits then
+        perform internal.audit_claimed(worker_id, rows);
+    end if;
     delete from queues.sleeper s where s.worker_id = claim.worker_id;
     return query
     select r.id, r.claim_no, r.task_type, r.queue_name, r.payload_json, r.attempt_count, r.max_attempts, r.timeout_s,

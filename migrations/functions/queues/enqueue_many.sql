@@ -40,6 +40,9 @@ begin
         from unnest(payloads) as p(payload)
         returning t.id)
     select array_agg(a.id) into ids from added a;
+    if (select f.audits from internal.flow f) then
+        perform internal.audit_created(queue_name, task_type, ids);
+    end if;
     if after is not null or limit_key is not null then
         perform internal.hold_back(ids, after, after_policy, limit_key);
     end if;

@@ -17,6 +17,9 @@ begin
     if pg_column_size(finish.outcomes) > 67108864 then
         raise exception using errcode = 'RQ002', message = 'the outcomes of one finish are longer than 64 MiB';
     end if;
+    if (select f.audits from internal.flow f) then
+        perform internal.audit_ended(finish.worker_id, finish.outcomes);
+    end if;
     return query
     with outcome as materialized (
         select o.id, o.claim_no, o.success, o.payload, o.ran_s

@@ -30,4 +30,6 @@ begin
         where (y.max_attempts, y.timeout_s, y.lease, y.backoff_base, y.backoff_cap, y.dead_letter_type)
             is distinct from (excluded.max_attempts, excluded.timeout_s, excluded.lease, excluded.backoff_base,
                               excluded.backoff_cap, excluded.dead_letter_type);
+    update internal.flow f set routes = true
+    where not f.routes and exists (select from jsonb_each(types) t where t.value ->> 'dead_letter_type' is not null);
 end $$;

@@ -8,6 +8,10 @@ declare
     task queues.task_runs;
 begin
     perform internal.durable_commit();
+    if coalesce(soft_delete.reason, '') !~ '[^[:space:]]' then
+        raise exception using errcode = 'RQ003', message = 'a deletion needs a reason',
+            hint = 'It stays with the task: queues.soft_delete(7, ''entered twice'').';
+    end if;
     select t.* into task from queues.task_runs t where t.id = soft_delete.id for update;
     if task.id is null or not internal.may_touch(task.created_by) then
         return 'unknown';

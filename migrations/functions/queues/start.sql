@@ -27,4 +27,9 @@ begin
     from held h
     union all
     select a.id, a.claim_no, 'lost' from asked a where (a.id, a.claim_no) not in (select h.id, h.claim_no from held h);
+    if (select f.audits from internal.flow f) then
+        perform internal.audit_started(start.worker_id, t.id, t.claim_no, t.attempt_count, t.started_at)
+        from queues.task_runs t join unnest(start.ids, start.claim_nos) as a(id, claim_no) on t.id = a.id and t.claim_no = a.claim_no
+        where t.worker_id = start.worker_id and t.leased_until is not null and t.status = 'RUNNING' and internal.audited(t.queue_name);
+    end if;
 end $$;
