@@ -6,12 +6,13 @@ needs it sets with SET LOCAL.
 """
 
 import math
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 Connection = psycopg.Connection[tuple[object, ...]]
+AsyncConnection = psycopg.AsyncConnection[tuple[object, ...]]
 
 # A dead peer is noticed within 15 s when idle (keepalives) and within 10 s while bytes are unacknowledged.
 _LIVENESS = {
@@ -25,10 +26,20 @@ _LIVENESS = {
 
 def connect(dsn: str, *, name: str, timeout_s: float = 5) -> Connection:
     """Open an autocommit connection that notices a dead peer; a value in the DSN wins over ours."""
+    return psycopg.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
+
+
+async def connect_async(dsn: str, *, name: str, timeout_s: float = 5) -> AsyncConnection:
+    """The same, for an event loop."""
+    return await psycopg.AsyncConnection.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
+
+
+def options(dsn: str, *, name: str, timeout_s: float = 5) -> dict[str, Any]:
+    """What each of our connections is opened with, also those of a pool."""
     given = conninfo_to_dict(dsn)
-    ours: dict[str, object] = {**_LIVENESS, "connect_timeout": max(1, math.ceil(timeout_s))}
+    ours: dict[str, Any] = {**_LIVENESS, "connect_timeout": max(1, math.ceil(timeout_s))}
     missing = {key: value for key, value in ours.items() if key not in given}
-    return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, application_name=name, **missing)  # type: ignore[arg-type]
+    return {"autocommit": True, "prepare_threshold": None, "application_name": name, **missing}
 
 
 def is_direct(connection: Connection) -> bool:

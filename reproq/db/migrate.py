@@ -123,7 +123,7 @@ def _describe(found: MigrationState) -> str:
     if not found.readable:
         return (
             "this login may not see the version of Reproq's schema (a worker's login needs"
-            " `GRANT worker_service_user TO …`)"
+            " `GRANT worker_service_user TO …`, a dispatcher's `GRANT reproq_dispatcher TO …`)"
         )
     if found.installed is None:
         return "Reproq's schema isn't installed"

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
 from reproq.db import migrate
 from reproq.db.connect import Connection, as_sql, connect
@@ -19,6 +18,9 @@ from reproq.db.migrate import DDL_LOCK_S, NAME, PATIENCE_S, Say
 from reproq.db.migration import roles
 from reproq.db.migration.files import SqlFile, with_prefix
 
+_KEEP_TEXT = "select set_config('reproq.process_file', %s, true)"
+_RUN_TEXT = "do $$ begin execute current_setting('reproq.process_file'); end $$"
+_REFUSES_COMMIT = "exec_stmt_dynexecute"  # where the server says so; its code stands for more than this
 _NOTE = "select internal.note_process_file(%s, %s, %s)"
 
 
@@ -99,17 +101,19 @@ def _is_new(conn: Connection, source: str, file: SqlFile) -> bool:
 
 
 def _run(conn: Connection, file: SqlFile, prefix: str) -> None:
+    """Inside of a block, which can't end its transaction: a `commit` in the file undoes it and is told."""
     text = with_prefix(file.text, prefix)
+    conn.execute(_KEEP_TEXT, [text])
     try:
-        conn.execute(as_sql(text))
+        conn.execute(_RUN_TEXT)
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.OperationalError):
         raise
     except psycopg.Error as exc:
-        line = text[: int(exc.diag.statement_position or 1)].count("\n") + 1
+        line = text[: int(exc.diag.internal_position or 1)].count("\n") + 1
+        if exc.diag.source_function == _REFUSES_COMMIT:
+            raise MigrationRefused(
+                f"{file.name} ends the transaction it runs in: take begin, commit, rollback and savepoint out of it;"
+                " nothing of this file was applied"
+            ) from exc
         exc.add_note(f"in {file.name}, line {line}; nothing of this file was applied")
         raise
-    if conn.info.transaction_status is not TransactionStatus.INTRANS:
-        raise MigrationRefused(
-            f"{file.name} ends the transaction it runs in, and what stood before that is applied:"
-            " take begin, commit and rollback out of it"
-        )

@@ -166,7 +166,7 @@ def test_a_server_that_is_killed_under_a_watch_is_started_again_on_the_same_port
             until(lambda pid=pid: server.pid != pid)  # type: ignore[misc]
             until(lambda: answers(server, "select n from kept") == 7)
             assert server.admin_dsn == address
-        assert len(said) == 2
+        assert 1 <= len(said) <= 2  # the second end may come before the first start is complete
     assert not alive(server.pid)
 
 

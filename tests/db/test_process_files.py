@@ -75,10 +75,14 @@ def test_a_file_that_fails_leaves_nothing_and_those_before_it_stay(database: Dat
     assert process_files.apply(database.dsn, own, say=quietly) == ["0002_second.sql"]
 
 
-def test_a_file_that_commits_by_itself_is_named(database: Database, own: Path) -> None:
-    (own / "0001_first.sql").write_text("begin; create table public.first (id int); commit;")
-    with pytest.raises(MigrationRefused, match="take begin, commit and rollback out of it"):
+@pytest.mark.parametrize("ending", ["commit;", "begin; commit;", "rollback;", "savepoint one;"])
+def test_a_file_that_ends_its_transaction_is_named_and_leaves_nothing(
+    database: Database, own: Path, ending: str
+) -> None:
+    (own / "0001_first.sql").write_text(f"create table public.first (id int); {ending} insert into first values (1);")
+    with pytest.raises(MigrationRefused, match="take begin, commit, rollback and savepoint out of it"):
         process_files.apply(database.dsn, own, say=quietly)
+    assert database.execute("select to_regclass('public.first')") == [(None,)]
 
 
 def test_two_at_once_apply_each_file_once(database: Database, own: Path) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from reproq.db.doctor.scene import Scene, Unseen
 
 
+class Severity(enum.StrEnum):
+    ERROR = "error"  # something doesn't work, or what was promised isn't kept
+    WARNING = "warning"  # it works, and will hurt
+    NOTE = "note"  # worth knowing: told, and no finding
+
+
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What is wrong, and the SQL or the command that puts it right."""
+    """What is wrong, and the SQL or the command that puts it right; of its rule's severity unless it says another."""
 
     what: str
     fix: str = ""
+    severity: Severity | None = None
 
 
 Find = Callable[[Scene], Iterable[Finding]]
@@ -21,13 +29,16 @@ Find = Callable[[Scene], Iterable[Finding]]
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """`says` is true where nothing is found; `how` names what was looked at. One that only tells never fails."""
+    """`says` is true where nothing is found; `how` names what was looked at."""
 
     name: str
     says: str
     how: str
     find: Find
-    only_tells: bool = False
+    severity: Severity = Severity.ERROR
+
+    def severity_of(self, finding: Finding) -> Severity:
+        return finding.severity or self.severity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +49,13 @@ class Verdict:
 
     @property
     def failed(self) -> bool:
-        return bool(self.findings) and not self.rule.only_tells
+        return any(self.rule.severity_of(finding) is not Severity.NOTE for finding in self.findings)
 
     @property
     def word(self) -> str:
         if not self.findings:
             return "ok" if self.unseen is None else "not seen"
-        return f"{len(self.findings)} told" if self.rule.only_tells else f"{len(self.findings)} found"
+        return f"{len(self.findings)} {'found' if self.failed else 'told'}"
 
 
 def query(statement: str) -> Find:

@@ -14,7 +14,7 @@ from reproq.db.connect import Connection, as_sql
 from reproq.db.migration import ledger
 from reproq.db.migration.files import OWNER, SCHEMAS, Migrations, load
 from reproq.db.migration.ledger import MigrationState
-from reproq.db.migration.roles import installed_owner, may_become
+from reproq.db.migration.roles import as_owner_if_possible, installed_owner, may_become
 from reproq.models.errors import ReproqError
 
 T = TypeVar("T")
@@ -37,10 +37,23 @@ class Scene:
     allowed: tuple[str, ...] | None
     state: MigrationState
     named: tuple[str, ...] | None = None  # `allowed`, with ours among them
+    dsn: str | None = None  # for rules that need a second connection
 
     def ask(self, statement: str, **more: object) -> list[tuple[Any, ...]]:
         """Run one query of ours; it may use these names as parameters."""
         return [tuple(row) for row in self.conn.execute(as_sql(statement), self.parameters | more).fetchall()]
+
+    def look(self, statement: str, **more: object) -> list[tuple[Any, ...]]:
+        """Run one query over Reproq's own tables, which nobody may read but the owner and administrators."""
+        for way in (self.conn.transaction, lambda: as_owner_if_possible(self.conn)):
+            try:
+                with way():
+                    return self.ask(statement, **more)
+            except psycopg.errors.InsufficientPrivilege:
+                continue
+            except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction):
+                raise Unseen("a schema that isn't this code's: see schema.version first") from None
+        raise Unseen("Reproq's tables: ask as an administrator or a member of the owner")
 
     def admit(self, statement: str) -> None:
         """Say so where a query was about allowed schemas too, and this login doesn't know which they are."""
@@ -78,7 +91,7 @@ class Scene:
         return self.owner is not None
 
 
-def look_around(conn: Connection) -> Scene:
+def look_around(conn: Connection, dsn: str | None = None) -> Scene:
     """Answers for a login of any kind; names come out qualified, whatever its search_path says."""
     conn.execute("select set_config('search_path', 'pg_catalog, pg_temp', false)")
     owner = installed_owner(conn)
@@ -95,6 +108,7 @@ def look_around(conn: Connection) -> Scene:
         None if allowed is None else tuple(name for name in allowed if name not in SCHEMAS),
         state,
         None if allowed is None else tuple(allowed),
+        dsn,
     )
 
 

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
+import psycopg
+
 from reproq.db.embedded.server import EmbeddedServer
 from reproq.db.errors import EmbeddedError
 
@@ -49,10 +51,11 @@ class Reviver:
     def _revived(self) -> bool:
         server, port = self._server, self._server.port
         self._say(f"the embedded server (pid {server.pid}) ended and is started again; see {server.folder}/server.log")
+        problem: Exception | None = None
         for pause_s in _PAUSES_S:
             try:
                 server.restart()
-            except EmbeddedError as exc:
+            except (EmbeddedError, psycopg.OperationalError) as exc:  # it may end again while it starts
                 problem = exc
             else:
                 if server.port != port:

@@ -6,6 +6,7 @@ from psycopg import sql
 
 from reproq.db.connect import Connection
 from reproq.db.processes.catalog import Process, facts_of, sight
+from reproq.db.processes.errors import ProcessError
 
 # Rows go through JSON: the user's own tables may lack a column that ours have.
 _ROWS = sql.SQL("""
@@ -15,6 +16,15 @@ _ROWS = sql.SQL("""
     where %(state)s::text is null or state = %(state)s
     order by id desc limit %(limit)s
 """)
+# The words of the CHECK on the column `outcome`.
+_OUTCOMES = """
+    select distinct word[1] from pg_constraint c
+    join pg_class t on t.oid = c.conrelid and t.relname = %(table)s
+    join pg_namespace n on n.oid = t.relnamespace and n.nspname = %(schema)s
+    join pg_attribute a on a.attrelid = c.conrelid and a.attname = 'outcome' and a.attnum = any (c.conkey)
+    cross join lateral regexp_matches(pg_get_constraintdef(c.oid), '''([a-z_]+)''', 'g') word
+    where c.contype = 'c'
+"""
 _NULL = sql.SQL("null::text")
 
 
@@ -23,6 +33,8 @@ def listed(conn: Connection, processes: list[Process], *, state: str | None, lim
 
     A state is `open`, the outcome, or `resolved` where a person has said what became of it.
     """
+    if state is not None:
+        _check_state(conn, processes, state)
     rows: list[dict[str, Any]] = []
     for process in processes:
         with sight(conn, process) as look:
@@ -32,6 +44,24 @@ def listed(conn: Connection, processes: list[Process], *, state: str | None, lim
         rows += [dict(zip(names, (str(process), *row), strict=True)) for row in found]
     rows.sort(key=lambda row: (row["created_at"] is not None, row["created_at"]), reverse=True)
     return rows[:limit]
+
+
+def _check_state(conn: Connection, processes: list[Process], state: str) -> None:
+    """Refuse a state that none of them can be in; one whose outcomes no CHECK lists may be in any."""
+    known = {"open"}
+    for process in processes:
+        names = {fact.name for fact in facts_of(conn, process) if fact.by_process}
+        outcomes = _outcomes(conn, process) if "ended" in names else set()
+        if "ended" in names and not outcomes:
+            return
+        known |= outcomes | ({"resolved"} if "resolved" in names else set())
+    if state not in known:
+        raise ProcessError(f"no process can be in state {state!r:.60}: there are {', '.join(sorted(known))}")
+
+
+def _outcomes(conn: Connection, process: Process) -> set[str]:
+    asked = {"schema": process.schema, "table": f"{process.root}_ended"}
+    return {str(word) for (word,) in conn.execute(_OUTCOMES, asked).fetchall()}
 
 
 def _query(conn: Connection, process: Process) -> sql.Composed:

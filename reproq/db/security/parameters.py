@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reproq.db.doctor.rule import Rule, query
+from reproq.db.doctor.rule import Rule, Severity, query
 from reproq.db.security.logins import LOGINS
 
 # What a login's sessions will have: its own setting, in this database before elsewhere, else the server's.
@@ -55,6 +55,6 @@ RULES = (
         "what everybody may do belongs to your application; Reproq's functions hold against it",
         "TEMP on the database, CREATE on public",
         query(_SHARED),
-        only_tells=True,
+        severity=Severity.NOTE,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from reproq.db.doctor.rule import Finding, Rule, query
+from reproq.db.doctor.rule import Finding, Rule, Severity, query
 from reproq.db.doctor.scene import Scene
 from reproq.db.security import shape
 
@@ -92,6 +92,6 @@ RULES = (
         "no publication sends Reproq's tables elsewhere",
         "pg_publication_tables",
         query(_PUBLISHED),
-        only_tells=True,
+        severity=Severity.NOTE,
     ),
 )
