@@ -52,7 +52,7 @@ def command(**flags: Any) -> int:
 
     \b
     reproq bench
-    reproq bench --database-url postgresql://postgres@db/postgres --only no-op --only floor
+    reproq bench --dsn postgresql://postgres@db/postgres --only no-op
     reproq bench --full --results bench-results
     """
     return measure(flags, STEPS, Path("bench-results"))

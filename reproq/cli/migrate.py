@@ -30,17 +30,17 @@ def command(
     As a login that may create roles and schemas:
       reproq migrate --database-url postgresql://admin@db/shop
     Your login may not create roles: let an administrator run this once
-      reproq migrate --roles-sql | psql -v login=deployer postgresql://postgres@db/shop
+      reproq migrate --roles-sql | psql -v login=deployer postgresql://root@db
     Read before you run, or apply by another tool:
       reproq migrate --sql > reproq.sql
-    Nobody but the database's owner needs temporary tables or tables in schema public:
+    Nobody but the owner needs temporary tables, or tables in schema public:
       reproq migrate --harden-database --database-url postgresql://admin@db/shop
     Somebody changed a function of Reproq's, and doctor says so:
       reproq migrate --repair --database-url postgresql://admin@db/shop
     Two independent installations on one server:
       reproq migrate --role-prefix acme_ --database-url postgresql://admin@db/acme
-    Processes of your own, as a login with reproq_process_author and CREATE on the database:
-      reproq migrate --dir db/processes --database-url postgresql://deployer@db/shop
+    Your own processes; the login needs reproq_process_author, and CREATE here:
+      reproq migrate --dir db/processes --dsn postgresql://deployer@db/shop
     """
     log.setup("info", human=True)
     if as_sql and as_roles:

@@ -43,6 +43,10 @@ _HELP = {
     "leave_unknown": ("", "Leave tasks of types without a handler alone (rolling deploys)."),
     "max_envelope": ("SIZE", "Longest answer of a task (default 16MiB)."),
     "max_in_flight": ("SIZE", "Payloads and results that may wait in the worker's memory (default 64MiB)."),
+    "metrics_address": (
+        "HOST:PORT",
+        "Serve /livez, /readyz and /metrics, e.g. at 127.0.0.1:9187 (default: nowhere).",
+    ),
     "log_payloads": ("", "Allow payloads in the log."),
     "log_level": ("LEVEL", "debug, info, warning or error (default info)."),
 }

@@ -109,7 +109,7 @@ def dry_run(name: str, number: int, as_json: bool, **flags: Any) -> None:
 
     \b
     reproq process dry-run comms.send_email_supervisor --id 123
-    reproq process dry-run invoice_reminder.invoice_reminder_supervisor --id 7 --json
+    reproq process dry-run invoice_reminder_supervisor --id 7 --json
     """
     from reproq.cli.process_view import rehearsal_sheet
     from reproq.db.processes import find_process, rehearse

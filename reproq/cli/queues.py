@@ -1,4 +1,4 @@
-"""`reproq queues list | pause | resume | limits | limit`."""
+"""`reproq queues list | pause | resume | limits | limit | audit | dead-letter`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reproq.cli.options import database_address, settings_options
+from reproq.cli.connection import seeing
+from reproq.cli.options import settings_options
 from reproq.cli.sheets import as_json_text, show_table
-from reproq.config import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,20 +32,8 @@ def command() -> None:
 
 
 def _asked(flags: dict[str, Any], ask: Callable[[Connection], Any]) -> Any:
-    from psycopg.errors import InsufficientPrivilege
-
-    from reproq.db.connect import connect
-    from reproq.db.migration.roles import as_owner_if_possible
-
-    with connect(database_address(flags), name="reproq queues") as connection:
-        try:
-            with as_owner_if_possible(connection):
-                return ask(connection)
-        except InsufficientPrivilege:
-            raise SettingsError(
-                f"the login {connection.info.user} may not see or change queues: give --database-url of the owner or "
-                "an administrator"
-            ) from None
+    with seeing(flags, "reproq queues", "or change queues") as connection:
+        return ask(connection)
 
 
 def _shown(rows: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
@@ -143,4 +131,43 @@ def limit(
     from reproq.queue import flow, run
 
     call = flow.put_limit(scope, name, concurrency, rate, burst)
+    click.echo(_asked(flags, lambda connection: run(connection, call)))
+
+
+@command.command("audit")
+@NAME
+@click.argument("which", type=click.Choice(["all", "unusual"]))
+@settings_options("database_url")
+def audit(name: str, which: str, **flags: Any) -> None:
+    """Which events of a queue's tasks are kept: also created, claimed, started and succeeded, or only the unusual ones.
+
+    They are shown by `reproq tasks show`. All of them cost each task four rows.
+
+    \b
+    reproq queues audit payments all
+    reproq queues audit payments unusual
+    """
+    from reproq.queue import flow, run
+
+    call = flow.audit_queue(name, which)
+    click.echo(_asked(flags, lambda connection: run(connection, call)))
+
+
+@command.command("dead-letter")
+@NAME
+@click.argument("task_type", metavar="[TYPE]", required=False)
+@settings_options("database_url")
+def dead_letter(name: str, task_type: str | None, **flags: Any) -> None:
+    """Tell a task of TYPE of each that fails for good in a queue; without TYPE nobody is told any more.
+
+    Its payload has the failed task's id, type, queue, kind of failure, last error, attempts and payload. A type's own
+    dead_letter_type wins.
+
+    \b
+    reproq queues dead-letter payments billing.call_a_person
+    reproq queues dead-letter payments
+    """
+    from reproq.queue import flow, run
+
+    call = flow.route_dead_letters(name, task_type)
     click.echo(_asked(flags, lambda connection: run(connection, call)))

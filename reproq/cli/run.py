@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Sequence
 from traceback import format_exception
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -15,12 +16,15 @@ from reproq import log
 from reproq.cli import exits
 from reproq.models.errors import ReproqError
 
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
 
 class CommandFailed(ReproqError):
     """The command did what it could, and the answer is no: exit status 1."""
 
 
 def run(command: click.Command, program: str, arguments: Sequence[str] | None = None) -> NoReturn:
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows no → is no reason to fail
             stream.reconfigure(errors="backslashreplace")
@@ -36,15 +40,29 @@ def run(command: click.Command, program: str, arguments: Sequence[str] | None = 
     except (KeyboardInterrupt, click.Abort):
         status = exits.INTERRUPTED
     except BrokenPipeError:  # `reproq tasks list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         status = exits.FAILED
     except Exception as problem:  # noqa: BLE001 - a bug's traceback may hold secrets: it is shown redacted
         status = _failure(problem)
     sys.exit(status)
 
 
+def _open_closed() -> None:
+    """Started without stdout or stderr (`>&-`): else the connection to the database would get their number."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - for as long as the program runs
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
+def _drop_output() -> None:
+    """Nothing more is written, so that Python doesn't try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _failure(problem: Exception) -> int:
     """One line for what is expected to go wrong; a bug keeps its traceback."""
+    if isinstance(problem, OSError) and problem.errno in _UNWRITABLE and problem.filename is None:
+        _drop_output()
+        return _refuse(f"the output can't be written: {problem.strerror}", exits.FAILED)
     if isinstance(problem, ReproqError):
         return _refuse(str(problem), _status(problem))
     psycopg = sys.modules.get("psycopg")
@@ -54,7 +72,8 @@ def _failure(problem: Exception) -> int:
     from reproq.db.errors import Kind, classify, first_line
 
     late = classify(problem) in (Kind.LATE, Kind.BUSY)
-    return _refuse(f"database: {first_line(problem)}{_note(problem)}", exits.FAILED if late else exits.USAGE)
+    said = f"database: {first_line(problem)}{_hint(problem)}{_note(problem)}"
+    return _refuse(said, exits.FAILED if late else exits.USAGE)
 
 
 def _status(problem: ReproqError) -> int:
@@ -65,6 +84,12 @@ def _status(problem: ReproqError) -> int:
         isinstance(problem, ClientError) and not isinstance(problem, EnqueueRefused)
     )
     return exits.FAILED if failed else exits.USAGE
+
+
+def _hint(problem: Any) -> str:
+    """The next step, of an error that is ours."""
+    hint = problem.diag.message_hint if (problem.sqlstate or "").startswith("RQ") else None
+    return f". {hint}" if hint else ""
 
 
 def _note(problem: Exception) -> str:

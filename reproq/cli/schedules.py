@@ -9,7 +9,9 @@ import click
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
 from reproq.cli.sheets import as_json_text, show_table
+from reproq.config.values import suggestion
 from reproq.db.line import Call
+from reproq.queue.overview import names
 
 NAME = click.argument("name", metavar="NAME")
 _SHOWN = ("schedule_name", "when", "task_type", "queue_name", "enabled", "next_slot", "last_error")
@@ -20,7 +22,8 @@ def command() -> None:
     """Tasks by the clock: cron expressions in a time zone, or intervals. Each slot is enqueued exactly once.
 
     \b
-    reproq schedules put nightly shop.close_day --cron "30 2 * * *" --time-zone Europe/Berlin
+    reproq schedules put nightly shop.close_day --cron "30 2 * * *" \\
+                         --time-zone Europe/Berlin
     reproq schedules put poll shop.poll '{"from": "bank"}' --every "5 minutes"
     reproq schedules next nightly
     """
@@ -30,7 +33,7 @@ def _asked(flags: dict[str, Any], call: Call) -> Any:
     from reproq.db.connect import connect
     from reproq.queue import run
 
-    with connect(database_address(flags), name="reproq schedules") as connection:
+    with connect(database_address(dict(flags)), name="reproq schedules") as connection:
         return run(connection, call)
 
 
@@ -73,8 +76,9 @@ def put(
     clocks are changed. One with a star in hour or minute follows time as it passes.
 
     \b
-    reproq schedules put nightly shop.close_day --cron "30 2 * * *" --time-zone Europe/Berlin
-    reproq schedules put poll shop.poll '{"from": "bank"}' --every "5 minutes" --catch-up none
+    reproq schedules put nightly shop.close_day --cron "30 2 * * *" \\
+                         --time-zone Europe/Berlin
+    reproq schedules put poll shop.poll '{"from": "bank"}' --every "5 minutes"
     """
     from reproq.queue import schedules
 
@@ -111,19 +115,23 @@ def list_(as_json: bool, **flags: Any) -> None:
 @NAME
 @settings_options("database_url")
 @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many.")
-def next_(name: str, count: int, **flags: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def next_(name: str, count: int, as_json: bool, **flags: Any) -> None:
     """The next slots of a schedule.
 
     \b
     reproq schedules next nightly
+    reproq schedules next nightly --count 30 --json | jq -r .slot
     """
     from reproq.queue import schedules
 
     slots = _asked(flags, schedules.schedule_slots(name, count))
     if not slots:
-        raise CommandFailed(f"no schedule {name} of yours has a slot to come; see `reproq schedules list`")
+        if name not in _asked(flags, names("schedule", name)):
+            raise _unknown(name, flags)
+        raise CommandFailed(f"schedule {name} has no slot to come; see `reproq schedules list`")
     for slot in slots:
-        click.echo(slot)
+        click.echo(as_json_text({"slot": slot}) if as_json else slot)
 
 
 @command.command("pause")
@@ -153,7 +161,7 @@ def resume(name: str, **flags: Any) -> None:
 def _enable(name: str, enabled: bool, flags: dict[str, Any]) -> None:
     from reproq.queue import schedules
 
-    _known(name, _asked(flags, schedules.enable_schedule(name, enabled)))
+    _known(name, _asked(flags, schedules.enable_schedule(name, enabled)), flags)
 
 
 @command.command("run")
@@ -167,7 +175,7 @@ def run(name: str, **flags: Any) -> None:
     """
     from reproq.queue import schedules
 
-    _known(name, _asked(flags, schedules.run_schedule(name)) or "unknown")
+    _known(name, _asked(flags, schedules.run_schedule(name)) or "unknown", flags)
 
 
 @command.command("drop")
@@ -181,10 +189,16 @@ def drop(name: str, **flags: Any) -> None:
     """
     from reproq.queue import schedules
 
-    _known(name, _asked(flags, schedules.drop_schedule(name)))
+    _known(name, _asked(flags, schedules.drop_schedule(name)), flags)
 
 
-def _known(name: str, answer: object) -> None:
+def _known(name: str, answer: object, flags: dict[str, Any]) -> None:
     if answer == "unknown":
-        raise CommandFailed(f"no schedule {name} of yours; see `reproq schedules list`")
+        raise _unknown(name, flags)
     click.echo(answer)
+
+
+def _unknown(name: str, flags: dict[str, Any]) -> CommandFailed:
+    """With the nearest name that there is."""
+    yours = _asked(flags, names("schedule", ""))
+    return CommandFailed(f"no schedule {name} of yours{suggestion(name, yours)}; see `reproq schedules list`")

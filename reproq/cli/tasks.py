@@ -1,37 +1,43 @@
-"""`reproq tasks show | list | cancel | delete | replay`."""
+"""`reproq tasks show | list | wait | logs`; what changes tasks is in task_orders."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from reproq.cli import exits
+from reproq.cli.connection import connected, seeing
+from reproq.cli.life import Life, sheet
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
 from reproq.cli.sheets import as_json_text, cell, show_table
-from reproq.client import Client, UnknownTask
-from reproq.config import SettingsError
+from reproq.cli.task_orders import IDS, cancel, delete, replay
+from reproq.cli.terminal import spinner
+from reproq.client import Client, TaskStatus, UnknownTask
+from reproq.config import SettingsError, seconds
 
-IDS = click.argument("ids", nargs=-1, required=True, type=int, metavar="ID...")
 STATES = ["PENDING", "RUNNING", "RETRYING", "SUCCESSFUL", "FAILED", "CANCELLED"]
 
 
 @click.group("tasks")
 def command() -> None:
-    """Look at tasks, cancel, delete, replay.
+    """Look at tasks, wait for them, cancel, delete, replay.
 
     \b
     reproq tasks show 7
     reproq tasks list --status FAILED --type shop.
+    reproq tasks wait 7 8 --timeout 5m
     reproq tasks cancel 7 8 --reason "customer left"
     reproq tasks replay 7
     """
 
 
-def _client(flags: dict[str, Any]) -> Client:
-    return Client(database_address(flags), name="reproq tasks")
+for order in (cancel, delete, replay):
+    command.add_command(order)
 
 
 @command.command("show")
@@ -39,23 +45,28 @@ def _client(flags: dict[str, Any]) -> Client:
 @settings_options("database_url")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def show(ids: tuple[int, ...], as_json: bool, **flags: Any) -> None:
-    """How tasks stand: status, attempts, result or error.
+    """The life of tasks: how they stand, and each attempt with its worker, its end, its output, memory and CPU time.
+
+    A queue with `reproq queues audit NAME all` tells of the ordinary steps too.
 
     \b
     reproq tasks show 7
     reproq tasks show 7 8 9 --json | jq .status
+    reproq tasks show 7 --json | jq '.attempts[] | {attempt, outcome, worker}'
     """
-    with _client(flags) as client:
+    for life in _lives(ids, flags):
+        click.echo(as_json_text(life.as_document()) if as_json else "\n".join(sheet(life)))
+
+
+def _lives(ids: tuple[int, ...], flags: dict[str, Any]) -> Iterator[Life]:
+    from reproq.queue import many, run
+
+    with connected(flags, "reproq tasks") as connection:
         for task_id in ids:
-            fields = dataclasses.asdict(client.status(task_id))
-            click.echo(as_json_text(fields) if as_json else _sheet(fields))
-
-
-def _sheet(fields: dict[str, Any]) -> str:
-    shown = {name: value for name, value in fields.items() if value is not None and name != "leased"}
-    width = max(map(len, shown))
-    lines = (f"{name:<{width}}  {cell(value)}" for name, value in shown.items())
-    return "\n".join([*lines, ""])
+            document = run(connection, many.task_life(task_id))
+            if document is None:
+                raise UnknownTask(f"no task {task_id}", "it was never stored, was purged, or belongs to another login")
+            yield Life.of(document)
 
 
 @command.command("list")
@@ -73,19 +84,10 @@ def list_(status: str | None, prefix: str, queue: str | None, limit: int, as_jso
     reproq tasks list --status FAILED --type shop. --limit 100
     reproq tasks list --json | jq -r .task_type | sort | uniq -c
     """
-    from psycopg.errors import InsufficientPrivilege
-
-    from reproq.db.connect import connect
     from reproq.db.inspection import newest_tasks
 
-    with connect(database_address(flags), name="reproq tasks") as connection:
-        try:
-            rows = newest_tasks(connection, status=status and status.upper(), prefix=prefix, queue=queue, limit=limit)
-        except InsufficientPrivilege:
-            raise SettingsError(
-                f"the login {connection.info.user} may not see all tasks: give --database-url of the owner or an "
-                "administrator; `reproq tasks show ID` shows its own"
-            ) from None
+    with seeing(flags, "reproq tasks", "all tasks") as connection:
+        rows = newest_tasks(connection, status=status and status.upper(), prefix=prefix, queue=queue, limit=limit)
     if as_json:
         for row in rows:
             click.echo(as_json_text(row))
@@ -93,57 +95,85 @@ def list_(status: str | None, prefix: str, queue: str | None, limit: int, as_jso
         show_table(rows, "no tasks")
 
 
-@command.command("cancel")
+@command.command("wait")
 @IDS
 @settings_options("database_url")
-@click.option("--reason", default="", metavar="TEXT", help="Stored with the task.")
-def cancel(ids: tuple[int, ...], reason: str, **flags: Any) -> None:
-    """Cancel tasks; one that runs is stopped (SIGTERM, then SIGKILL).
+@click.option("--timeout", metavar="TIME", help="Wait at most this long for all of them, e.g. 90s, 2h.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def wait(ids: tuple[int, ...], timeout: str | None, as_json: bool, **flags: Any) -> int:
+    """Wait until tasks are over; a line for each.
 
     \b
-    reproq tasks cancel 7
-    reproq tasks cancel 7 8 9 --reason "customer left"
+    reproq tasks wait 7 && echo paid
+    reproq tasks wait 7 8 9 --timeout 5m
+
+    \b
+    Exit status: 0 all succeeded · 1 one failed or is unknown · 4 cancelled
+    124 the time is over
     """
-    with _client(flags) as client:
-        _each(ids, lambda task_id: client.cancel(task_id, reason), ["cancelled", "stopping"])
+    until = _deadline(timeout)
+    worst = exits.DONE
+    with Client(database_address(flags), name="reproq tasks") as client, spinner(f"waiting for {len(ids)}"):
+        for task_id in ids:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            try:
+                status = client.wait(task_id, left)
+            except TimeoutError as late:
+                click.echo(f"reproq: {late}", err=True)
+                return exits.LATE
+            except UnknownTask:
+                click.echo(as_json_text({"id": task_id, "status": None}) if as_json else f"{task_id} unknown")
+                worst = exits.FAILED
+                continue
+            click.echo(as_json_text(dataclasses.asdict(status)) if as_json else _ending(status))
+            worst = _worse(worst, status.status)
+    return worst
 
 
-@command.command("delete")
+def _deadline(timeout: str | None) -> float | None:
+    try:
+        return None if timeout is None else time.monotonic() + seconds(timeout)
+    except ValueError as problem:
+        raise SettingsError(f"--timeout: {problem}") from None
+
+
+def _worse(worst: int, status: str) -> int:
+    if status == "FAILED" or worst == exits.FAILED:
+        return exits.FAILED
+    return exits.CANCELLED if status == "CANCELLED" else worst
+
+
+def _ending(status: TaskStatus) -> str:
+    why = ": ".join(filter(None, (status.failure_kind, status.last_error)))
+    return f"{status.id} {status.status}" + (f" {' '.join(cell(why).split())}" if why else "")
+
+
+@command.command("logs")
 @IDS
 @settings_options("database_url")
-@click.option("--reason", required=True, metavar="TEXT", help="Stored with the task.")
-def delete(ids: tuple[int, ...], reason: str, **flags: Any) -> None:
-    """Soft-delete tasks: nobody runs them any more, and their idempotency keys are free.
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for each attempt.")
+def logs(ids: tuple[int, ...], attempt: int | None, as_json: bool, **flags: Any) -> None:
+    """What the attempts of tasks printed: the last 64 KiB of each that failed or was stopped.
+
+    What the others printed is in the worker's log only.
 
     \b
-    reproq tasks delete 7 --reason "entered twice"
+    reproq tasks logs 7
+    reproq tasks logs 7 --attempt 2
     """
-    with _client(flags) as client:
-        _each(ids, lambda task_id: client.delete(task_id, reason), ["deleted"])
-
-
-@command.command("replay")
-@IDS
-@settings_options("database_url")
-def replay(ids: tuple[int, ...], **flags: Any) -> None:
-    """Open tasks that are over once more: the same task, with another attempt.
-
-    \b
-    reproq tasks replay 7
-    """
-    with _client(flags) as client:
-        _each(ids, client.replay, ["replayed"])
-
-
-def _each(ids: Iterable[int], act: Callable[[int], str], good: list[str]) -> None:
-    """One answer a line, all are tried; status 1 when one of them couldn't be done."""
-    bad = 0
-    for task_id in ids:
-        try:
-            answer = act(task_id)
-        except UnknownTask:
-            answer = "unknown"
-        click.echo(f"{task_id} {answer}")
-        bad += answer not in good
-    if bad:
-        raise CommandFailed(f"{bad} of the tasks couldn't be changed; see the answers above")
+    found = False
+    for life in _lives(ids, flags):
+        for each in life.attempts:
+            output = each.detail.get("output")
+            if not output or attempt not in (None, each.attempt):
+                continue
+            found = True
+            about = {"id": life.task["id"], "attempt": each.attempt, "outcome": each.outcome}
+            if as_json:
+                click.echo(as_json_text(about | {"output": output}))
+            else:
+                click.echo("== task {id}, attempt {attempt}: {outcome}".format(**about))
+                click.echo(cell(output), nl=not output.endswith("\n"))
+    if not found:
+        raise CommandFailed("no output is stored: it is kept of attempts that failed or were stopped, if they printed")

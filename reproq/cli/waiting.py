@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from reproq import log
 from reproq.log import Event
+from reproq.notify import notify
 
 Answer = TypeVar("Answer")
 
@@ -42,3 +43,4 @@ def patiently(action: Callable[[], Answer]) -> Answer:
 def _say(problem: str, waited: float) -> None:
     message = f"waiting for the database for {waited:.0f} s: {problem}"
     log.say(Event.DATABASE_LATE, message, logging.WARNING, waited_s=round(waited, 1))
+    notify(f"STATUS={log.redact(message)}")

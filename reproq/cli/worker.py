@@ -37,11 +37,11 @@ def command(**flags: Any) -> int:
       reproq worker --database-url postgresql://worker@db/shop --app shop.tasks \\
                     --queue default --queue slow --processes 8
     Only some types, and end when nothing is left:
-      reproq worker --type-prefix media. --type-prefix email. --app shop.media --until-empty
+      reproq worker --type-prefix media. --app shop.media --until-empty
 
     \b
     Every flag can stand in the environment (REPROQ_DATABASE_URL, REPROQ_QUEUES,
-    WORKER_TYPE_PREFIXES, …) or in reproq.toml (database_url = "…", queues = ["default"]).
+    WORKER_TYPE_PREFIXES, …) or in reproq.toml (queues = ["default", "slow"]).
     Flags win over the environment over the file.
 
     \b

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import running
+from tests.cli.screens import Screen
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60
@@ -103,6 +104,16 @@ def test_on_a_terminal_the_demo_shows_a_live_table(temp: Path) -> None:
     assert b"\x1b[" in text
     assert "succeeded" in text.decode(errors="replace")
     demo.assert_nothing_is_left()
+
+
+def test_the_live_table_gives_way_to_the_last_one(temp: Path) -> None:
+    with Screen("demo", columns=100, lines=110, environ={"TMPDIR": str(temp)}) as screen:
+        text = screen.wait_for("│ demo.later")
+        assert "watching them" in text
+        assert screen.end() == 0
+        assert screen.text.count("│ demo.later") == 1
+        assert "every task ended as it should, and the email arrived once" in screen.text
+    assert list(temp.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

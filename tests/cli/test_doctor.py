@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reproq.db.doctor.health import HEALTH
 from reproq.db.security import RULES
 
 
@@ -53,8 +55,11 @@ def test_a_lesser_login_is_told_what_it_cant_see(database: Any) -> None:
     assert doctor(database.app_dsn, "--security").returncode == 1
 
 
-def test_without_security_it_looks_at_the_basics(database: Any, new_database: Callable[..., Any]) -> None:
-    assert doctor(database.worker_dsn).returncode == 0
+def test_without_security_it_looks_at_the_health(database: Any, new_database: Callable[..., Any]) -> None:
+    rows = {row["rule"]: row for row in map(json.loads, doctor(database.dsn, "--json").stdout.splitlines())}
+    assert rows.keys() == {rule.name for rule in HEALTH} | {"settings.worker"}
+    assert {name for name, row in rows.items() if row["result"] == "found"} == {"server.durable"}  # the suite's server
+    assert rows["server.durable"]["findings"][0]["severity"] == "error"
     empty = doctor(new_database().dsn)
     assert empty.returncode == 1
     assert "Reproq's schema isn't installed in this database" in empty.stdout
@@ -62,11 +67,33 @@ def test_without_security_it_looks_at_the_basics(database: Any, new_database: Ca
 
 
 @pytest.mark.parametrize("dsn", ["postgresql://nobody:wrong@127.0.0.1:1/none"])
-def test_a_server_that_isnt_there_is_one_line(dsn: str) -> None:
+def test_a_server_that_isnt_there_is_one_line_with_the_way_out(dsn: str) -> None:
     done = doctor(dsn, "--security")
     assert done.returncode == 2
     assert done.stderr.startswith("reproq: error: database: ")
     assert (done.stderr.count("\n"), "wrong" in done.stderr) == (1, False)
+    assert "start PostgreSQL, or mind host and port" in done.stderr
+    told = json.loads(doctor(dsn, "--json").stdout)
+    assert (told["rule"], told["result"]) == ("database.reachable", "found")
+    assert told["findings"][0]["fix"].startswith("start PostgreSQL")
+
+
+def test_a_settings_file_that_a_worker_would_refuse_is_a_finding(database: Any, tmp_path: Path) -> None:
+    file = tmp_path / "reproq.toml"
+    file.write_text('lease = "9s"\nheartbeat = "4s"\n')
+    done = doctor(database.dsn, "--config", str(file))
+    assert done.returncode == 1
+    assert "settings.worker: error: heartbeat 4s is too slow for lease 9s" in done.stdout
+    file.write_text("leese = 3\n")
+    assert "unknown key 'leese'" in doctor(database.dsn, "--config", str(file)).stdout
+
+
+def test_findings_have_a_severity_and_are_counted(database: Any) -> None:
+    done = doctor(database.dsn)
+    assert "server.durable: error: fsync is off" in done.stdout
+    assert "login.might: note: the login postgres is a superuser" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("errors, 1 note")
 
 
 def test_the_statuses_are_in_its_help() -> None:

@@ -43,7 +43,7 @@ def test_every_help_teaches_by_example(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path, command in ALL.items() if not isinstance(command, click.Group)])
 def test_every_flag_in_an_example_exists(path: str) -> None:
-    flags = {flag for option in ALL[path].params for flag in option.opts}
+    flags = {flag for option in ALL[path].params for flag in [*option.opts, *option.secondary_opts]}
     text = shown(path).partition("Options:")[0].replace("\\\n", " ")
     for line in text.splitlines():
         if line.strip().startswith(path):
