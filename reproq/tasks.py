@@ -182,7 +182,11 @@ def task(
     if max_attempts is not None:
         settings["max_attempts"] = _attempts(max_attempts)
     if dead_letter_type is not None:
-        settings["dead_letter_type"] = check_type_name(dead_letter_type)
+        if check_type_name(dead_letter_type) in (type_, *_OURS):
+            raise ValueError(
+                f"{type_!r} can't tell {dead_letter_type!r} of its dead letters: name another type of yours"
+            )
+        settings["dead_letter_type"] = dead_letter_type
     if contain:
         settings["contain"] = True
 

@@ -8,6 +8,7 @@ import select
 import socket
 import ssl
 import time
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -70,9 +71,12 @@ def left(ends: float) -> float:
 
 
 def dial(host: str, port: int, ends: float) -> Line:
-    """Try each address of the host, with a fair share of the time."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    problem: OSError = OSError(f"{host} has no address")
+    return dial_one_of(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), ends)
+
+
+def dial_one_of(found: Sequence[tuple[Any, Any, int, str, Any]], ends: float) -> Line:
+    """Try each address, as getaddrinfo answers them, with a fair share of the time."""
+    problem: OSError = OSError("its name has no address")
     for place, (family, kind, protocol, _, address) in enumerate(found):
         sock = socket.socket(family, kind, protocol)
         try:

@@ -18,17 +18,21 @@ from reproq.client.options import (
     arguments,
     enqueue_many_sql,
     enqueue_sql,
+    plain_text,
     seconds,
     task_type,
 )
-from reproq.client.payload import encode, encode_all
+from reproq.client.payload import encode, encode_all, encode_data
 from reproq.client.status import STATUS, TaskStatus
+from reproq.client.tracing import current_trace
 from reproq.tasks import registry
 
 SHORTEST_POLL, LONGEST_POLL = 0.005, 0.25
 PATIENCE = 60.0  # how long result() without a time-out stands an unreachable database
 
 Payload = Any  # an object as JSON: dict, pydantic model, dataclass; None is {}
+Data = Any  # any JSON; None: the event has no data
+PUBLISH = "select queues.publish_event(%s::text, %s::text, %s::text::jsonb, %s::text::boolean)"
 
 
 class Client:
@@ -71,18 +75,39 @@ class Client:
         sql, values = _enqueue_many(task_type, payloads, options)
         return list(foreign.first_value(connection, sql, values)) if values[1] else []
 
+    def publish_event(
+        self, event_type: str, subject: str | None = None, data: Data = None, *, ordered: bool = True
+    ) -> str:
+        """Publish one event to every sink that wants its type; answers the id that receivers see."""
+        return str(self._value(PUBLISH, _event(event_type, subject, data, ordered)))
+
+    @staticmethod
+    def publish_event_in(
+        connection: Any, event_type: str, subject: str | None = None, data: Data = None, *, ordered: bool = True
+    ) -> str:
+        """Publish one event inside your transaction: sinks get it if you commit, and never if you roll back.
+
+        `ordered`: events of one subject reach each sink in the order of their commits, for which the writers of a
+        subject wait for each other.
+        """
+        return str(foreign.first_value(connection, PUBLISH, _event(event_type, subject, data, ordered)))
+
     def result(self, task_id: int, timeout: Seconds | None = None) -> Any:
         """Wait until the task is over and answer its result.
 
         Raises TaskFailed, TaskCancelled, UnknownTask, or TimeoutError when `timeout` seconds are over first.
         """
-        limit = None if timeout is None else time.monotonic() + seconds("timeout", timeout)
-        status = self._wait(task_id, limit)
+        status = self.wait(task_id, timeout)
         if status.status == "FAILED":
             raise TaskFailed(task_id, status.failure_kind, status.last_error, status.attempt_count)
         if status.status == "CANCELLED":
             raise TaskCancelled(task_id, status.last_error)
         return status.result_json
+
+    def wait(self, task_id: int, timeout: Seconds | None = None) -> TaskStatus:
+        """Wait until the task is over, however it ends. Raises UnknownTask, and TimeoutError as result() does."""
+        limit = None if timeout is None else time.monotonic() + seconds("timeout", timeout)
+        return self._wait(task_id, limit)
 
     def status(self, task_id: int) -> TaskStatus:
         row = self._connections.row(STATUS, [_id(task_id)], repeatable=True)
@@ -94,7 +119,7 @@ class Client:
         """Answers `cancelled`, `stopping` (its code is being stopped), `too_late` or `unknown`."""
         return str(self._value("select queues.cancel(%s::text::bigint, %s::text)", [_id(task_id), reason]))
 
-    def delete(self, task_id: int, reason: str = "") -> str:
+    def delete(self, task_id: int, reason: str) -> str:
         """Soft delete: nobody claims it any more, and its idempotency key is free again."""
         return str(self._value("select queues.soft_delete(%s::text::bigint, %s::text)", [_id(task_id), reason]))
 
@@ -128,13 +153,18 @@ class Client:
 
 
 def _enqueue(name: str, payload: Payload, options: Options) -> tuple[str, list[Any]]:
-    names, values = arguments(_with_attempts(name, options))
+    names, values = arguments(_with_trace(_with_attempts(name, options)))
     return enqueue_sql(names), [task_type(name), encode(payload), *values]
 
 
 def _enqueue_many(name: str, payloads: Iterable[Payload], options: ManyOptions) -> tuple[str, list[Any]]:
-    names, values = arguments(_with_attempts(name, options), MANY)
+    names, values = arguments(_with_trace(_with_attempts(name, options)), MANY)
     return enqueue_many_sql(names), [task_type(name), encode_all(payloads), *values]
+
+
+def _event(event_type: str, subject: str | None, data: Data, ordered: bool) -> list[Any]:
+    text = None if data is None else encode_data(data)
+    return [plain_text("event type", event_type), subject and plain_text("subject", subject), text, str(bool(ordered))]
 
 
 def _with_attempts(name: object, options: Mapping[str, object]) -> Mapping[str, object]:
@@ -142,6 +172,12 @@ def _with_attempts(name: object, options: Mapping[str, object]) -> Mapping[str, 
     known = registry.get(name) if isinstance(name, str) else None
     own = known.settings.get("max_attempts") if known is not None else None
     return options if own is None or options.get("max_attempts") is not None else {**options, "max_attempts": own}
+
+
+def _with_trace(options: Mapping[str, object]) -> Mapping[str, object]:
+    """An open span of OpenTelemetry comes along, unless the caller names a trace."""
+    trace = current_trace() if options.get("trace") is None else None
+    return options if trace is None else {**options, "trace": trace}
 
 
 def _id(task_id: object) -> str:

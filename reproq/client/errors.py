@@ -58,7 +58,7 @@ _HINTS = {
     "3F000": "this database has no Reproq schema; run `reproq migrate`",
     "42P01": "this database has no Reproq schema; run `reproq migrate`",
 }
-_OWNERS = re.compile(r"permission denied for function (soft_delete|replay)")
+_OWNERS = re.compile(r"permission denied for function (soft_delete|replay|replay_many|replay_as_new)\b")
 _OWNERS_HINT = "an app's login may enqueue, cancel and ask; this takes the address of the owner or an administrator"
 _REFUSALS = ("RQ", "22", "23", "54")  # ours; data the server can't take; constraints; too large
 

@@ -60,7 +60,7 @@ def _refusal(name: str, problem: str) -> EnqueueRefused:
     return EnqueueRefused(f"{name} {problem}", None, "RQ003")
 
 
-def _text(name: str, value: object) -> str:
+def plain_text(name: str, value: object) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise _refusal(name, "must be a text without NUL characters")
     if not value.isascii():
@@ -110,24 +110,24 @@ def _ids(name: str, value: object) -> str:
 def _texts(name: str, value: object) -> list[str | None]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise _refusal(name, "must be a list of texts, one for each payload")
-    return [None if one is None else _text(name, one) for one in value]
+    return [None if one is None else plain_text(name, one) for one in value]
 
 
 _INTERVAL = "make_interval(secs => %s::text::float8)"
 _ARGUMENTS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "scheduled_at": ("scheduled_at => %s::text::timestamptz", _moment),
     "delay": (f"scheduled_at => clock_timestamp() + {_INTERVAL}", _interval),
-    "queue_name": ("queue_name => %s::text", _text),
+    "queue_name": ("queue_name => %s::text", plain_text),
     "priority": ("priority => %s::text::int", _integer),
-    "idempotency_key": ("idempotency_key => %s::text", _text),
+    "idempotency_key": ("idempotency_key => %s::text", plain_text),
     "idempotency_keys": ("idempotency_keys => %s::text[]", _texts),
     "max_attempts": ("max_attempts => %s::text::int", _integer),
     "timeout": (f"timeout => {_INTERVAL}", _interval),
-    "unique_among": ("unique_among => %s::text", _text),
+    "unique_among": ("unique_among => %s::text", plain_text),
     "after": ("after => %s::text::bigint[]", _ids),
-    "after_policy": ("after_policy => %s::text", _text),
-    "limit_key": ("limit_key => %s::text", _text),
-    "trace": ("trace => %s::text", _text),
+    "after_policy": ("after_policy => %s::text", plain_text),
+    "limit_key": ("limit_key => %s::text", plain_text),
+    "trace": ("trace => %s::text", plain_text),
 }
 
 

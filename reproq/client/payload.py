@@ -20,17 +20,21 @@ _MASK = "**********"  # what pydantic shows of a secret
 
 
 def encode(payload: object) -> str:
+    text = "{}" if payload is None else encode_data(payload)
+    if text[0] != "{":
+        raise EnqueueRefused(f"a payload must be an object, not {type(payload).__name__}", _HINT, "RQ002")
+    return text
+
+
+def encode_data(data: object) -> str:
+    """Any JSON, as the data of an event may be."""
     import orjson
 
-    if payload is None:
-        return "{}"
-    value = _plain(payload)
+    value = _plain(data)
     try:
         text = orjson.dumps(value).decode()
     except (TypeError, ValueError, RecursionError):
         text = _slowly(value)
-    if text[0] != "{":
-        raise EnqueueRefused(f"a payload must be an object, not {type(payload).__name__}", _HINT, "RQ002")
     if "null" in text or _NUL in text:
         _inspect(value)
     return text

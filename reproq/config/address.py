@@ -1,4 +1,4 @@
-"""Addresses: of a database, of a folder. An error here never repeats the address: it may hold a password."""
+"""Addresses: of a database, of a folder, to listen on. No error repeats a database's: it may hold a password."""
 
 from __future__ import annotations
 
@@ -63,3 +63,13 @@ def folder(value: object) -> Path:
     if not word.strip() or "\0" in word:
         raise ValueError("not the path of a folder")
     return Path(word).expanduser().absolute()
+
+
+def listening(value: object) -> tuple[str, int]:
+    """HOST:PORT, [IPv6]:PORT, or a port of this machine alone; port 0 is whichever is free."""
+    word = str(value).strip()
+    host, _, port = word.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535 or not re.fullmatch(r"[A-Za-z0-9_.:%-]+", host):
+        raise ValueError(f"{word[:60]!r} isn't an address to listen on; write 127.0.0.1:9187 or [::1]:9187")
+    return host, int(port)

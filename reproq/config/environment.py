@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from reproq.config.address import passwords
-from reproq.config.options import SECRET_FILES, SECRETS
+from reproq.config.options import is_secret
 from reproq.config.settings import Settings
 
 # The systemd names would let a child speak for the worker or find its credentials.
@@ -42,7 +42,7 @@ def child_environ(environ: Mapping[str, str], settings: Settings) -> dict[str, s
 def _kept(name: str, value: str, settings: Settings, secrets: frozenset[str]) -> bool:
     if settings.strict_env and not _is_plain(name):
         return True
-    own = name in _OWN or name in SECRETS or name in SECRET_FILES or name == settings.database_source
+    own = name in _OWN or is_secret(name) or name == settings.database_source
     return own or _tells(value, settings, secrets)
 
 
@@ -73,6 +73,7 @@ def _secrets(settings: Settings) -> frozenset[str]:
 
 def secrets(environ: Mapping[str, str], settings: Settings) -> set[str]:
     """Every secret text a log line must never hold."""
-    found = {value for name in SECRETS | {"PGPASSWORD"} if (value := environ.get(name, "").strip())}
+    names = [name for name in environ if name == "PGPASSWORD" or (is_secret(name) and not name.endswith("_FILE"))]
+    found = {word for name in names if (value := environ[name].strip()) for word in (value, *value.split())}
     addresses = [settings.database_url, settings.migrate_url, *(value for value in found if "://" in value)]
     return found | {secret for dsn in addresses if dsn for secret in passwords(dsn)} | settings.providers.secrets()

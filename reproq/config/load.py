@@ -15,7 +15,7 @@ from reproq.config.settings import Settings, SettingsError, check, derived
 from reproq.config.values import shown, suggestion
 
 DEFAULT_FILE = "reproq.toml"
-_TABLES = ("command", "limits")
+_TABLES = ("command", "limits", "serve")
 Found = tuple[object, str, int]  # value, where it stood, layer (0 flag, 1 environment, 2 file)
 
 
@@ -36,7 +36,7 @@ def load(
     table = _read(path)
     found = _collect(overrides or {}, environ, table, path)
     _choose_database(found, need_database)
-    given = {name: _parse(BY_FIELD[name], found[name]) for name in found}
+    given = {name: parsed(BY_FIELD[name], found[name]) for name in found}
     source = found["database_url"][1] if "database_url" in found else None
     pools = commands.read(table.get("command", []), path)
     kept = limits.read(table.get("limits", []), path)
@@ -110,10 +110,31 @@ def _collect(
             raise SettingsError(f"unknown setting {name}{suggestion(name, BY_FIELD)}")
     found = {}
     for option in OPTIONS:
-        first = _flag(option, overrides) or _variable(option, environ) or _in_file(option, table, path)
+        first = first_given(option, overrides, environ, table, path)
         if first is not None:
             found[option.field] = first
     return found
+
+
+def table_of(
+    name: str, file: str | Path | None, environ: Mapping[str, str]
+) -> tuple[Path | None, Mapping[str, object]]:
+    """A table of the file, for a command that has settings of its own."""
+    path = _file(file, environ)
+    table = _read(path).get(name, {})
+    if not isinstance(table, dict):
+        raise SettingsError(f"{path}: write these settings as a table that starts with [{name}]")
+    return path, {key.replace("-", "_"): value for key, value in table.items()}
+
+
+def first_given(
+    option: Option,
+    overrides: Mapping[str, object],
+    environ: Mapping[str, str],
+    table: Mapping[str, object],
+    path: Path | None,
+) -> Found | None:
+    return _flag(option, overrides) or _variable(option, environ) or _in_file(option, table, path)
 
 
 def _flag(option: Option, overrides: Mapping[str, object]) -> Found | None:
@@ -145,7 +166,7 @@ def _in_file(option: Option, table: Mapping[str, object], path: Path | None) -> 
     return (table[option.key], f"{path}: {option.key}", 2) if option.key in table else None
 
 
-def _parse(option: Option, found: Found) -> object:
+def parsed(option: Option, found: Found) -> object:
     value, where, _layer = found
     try:
         return option.parse(value)
@@ -157,7 +178,7 @@ def _providers(environ: Mapping[str, str], table: Mapping[str, object], path: Pa
     def read(names: Iterable[str]) -> dict[str, Any]:
         options = [option for option in PROVIDERS if option.field in names]
         found = {option: _variable(option, environ) or _in_file(option, table, path) for option in options}
-        return {option.field: _parse(option, first) for option, first in found.items() if first is not None}
+        return {option.field: parsed(option, first) for option, first in found.items() if first is not None}
 
     chosen = read(CHOICES)
     return ProviderSettings(**chosen, **read({name for choice in chosen.items() for name in used(*choice)}))
@@ -165,7 +186,7 @@ def _providers(environ: Mapping[str, str], table: Mapping[str, object], path: Pa
 
 def _choose_database(found: dict[str, Found], needed: bool) -> None:
     """One database: the address or the embedded server, whichever was named on the stronger layer."""
-    if "embedded" in found and not _parse(BY_FIELD["embedded"], found["embedded"]):
+    if "embedded" in found and not parsed(BY_FIELD["embedded"], found["embedded"]):
         del found["embedded"]
     if "embedded_dir" in found and "embedded" not in found and found["embedded_dir"][2] == 0:
         found["embedded"] = (True, "--embedded-dir", 0)

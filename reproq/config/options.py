@@ -1,7 +1,7 @@
 """One table of every setting: its flag, its environment variable, its key in the file, how it is read.
 
-Order of precedence: flag, environment, file, default. Names that later parts read for themselves (the gateway)
-are known here too, so that a worker doesn't refuse an environment it shares with them.
+Order of precedence: flag, environment, file, default. The gateway's names are known here too, so that a worker doesn't
+refuse an environment it shares with it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reproq.config import address, endpoints, values
+from reproq.config import address, dispatch, endpoints, gateway_values, values
 from reproq.config.providers import EMAIL_PROVIDERS, SMS_PROVIDERS
 from reproq.config.values import Parse
 
@@ -63,6 +63,7 @@ OPTIONS = (
     Option("leave_unknown", values.boolean, "--leave-unknown", ("REPROQ_LEAVE_UNKNOWN",), "leave_unknown"),
     Option("max_envelope", values.size(1024, 2**28), "--max-envelope", ("REPROQ_MAX_ENVELOPE",), "max_envelope"),
     Option("max_in_flight", values.size(2**20, 2**40), "--max-in-flight", ("REPROQ_MAX_IN_FLIGHT",), "max_in_flight"),
+    Option("metrics_address", address.listening, "--metrics-address", ("REPROQ_METRICS_ADDRESS",), "metrics_address"),
     Option("log_payloads", values.boolean, "--log-payloads", ("REPROQ_LOG_PAYLOADS",), "log_payloads"),
     Option("log_level", values.level, "--log-level", ("REPROQ_LOG_LEVEL",), "log_level"),
 )
@@ -84,14 +85,38 @@ PROVIDERS = (
     Option("outbox_dir", address.folder, variables=("REPROQ_OUTBOX_DIR",), key="outbox_dir"),
 )
 
+# Of `reproq serve`, in the file's table [serve].
+GATEWAY = (
+    Option("listen", address.listening, "--listen", ("REPROQ_SERVE_LISTEN",), "listen"),
+    Option("tls_cert", gateway_values.readable_file, "--tls-cert", ("REPROQ_SERVE_TLS_CERT",), "tls_cert"),
+    Option("tls_key", gateway_values.readable_file, "--tls-key", ("REPROQ_SERVE_TLS_KEY",), "tls_key"),
+    Option(
+        "insecure_plain_http",
+        values.boolean,
+        "--insecure-plain-http",
+        ("REPROQ_SERVE_INSECURE_PLAIN_HTTP",),
+        "insecure_plain_http",
+    ),
+    Option("ticket_keys", gateway_values.ticket_keys, variables=("REPROQ_TICKET_KEY",), secret=True),
+    Option(
+        "cors_origins",
+        values.words(gateway_values.origin),
+        "--cors-origin",
+        ("REPROQ_CORS_ORIGINS",),
+        "cors_origins",
+    ),
+    Option("max_waiters", values.number(1, 10**6), "--max-waiters", ("REPROQ_SERVE_MAX_WAITERS",), "max_waiters"),
+    Option("max_body", values.size(1024, 2**28), "--max-body", ("REPROQ_SERVE_MAX_BODY",), "max_body"),
+    Option("keep_alive_s", values.duration(0.05, 300), "--keep-alive", ("REPROQ_SERVE_KEEP_ALIVE",), "keep_alive"),
+)
+
 BY_FIELD = {option.field: option for option in OPTIONS}
 BY_KEY = {option.key: option for option in (*OPTIONS, *PROVIDERS) if option.key}
 
 PROVIDER_SECRETS = frozenset(name for option in PROVIDERS if option.secret for name in option.variables)
 _PROVIDER_NAMES = frozenset(name for option in PROVIDERS for name in option.variables)
-# Read by the gateway.
-_GATEWAY_SECRETS = frozenset({"REPROQ_TICKET_KEY"})
-_GATEWAY_NAMES = frozenset({"REPROQ_CORS_ORIGINS"})
+_GATEWAY_SECRETS = frozenset(name for option in GATEWAY if option.secret for name in option.variables)
+_GATEWAY_NAMES = frozenset(name for option in GATEWAY for name in option.variables)
 _OWN_NAMES = frozenset({"REPROQ_CONFIG", "REPROQ_WITHHELD"})
 SECRETS = PROVIDER_SECRETS | _GATEWAY_SECRETS | {"REPROQ_DATABASE_URL", "REPROQ_MIGRATE_URL"}
 SECRET_FILES = frozenset(f"{name}_FILE" for name in SECRETS)
@@ -103,6 +128,7 @@ KNOWN = frozenset(
         *_GATEWAY_NAMES,
         *(f"{name}_FILE" for name in SECRETS | _PROVIDER_NAMES | _GATEWAY_NAMES),
         *_OWN_NAMES,
+        *dispatch.NAMES,
     }
 )
 _OTHERS = re.compile(r"REPROQ_(?:TEST|BENCH)_\w+")
@@ -113,4 +139,10 @@ _SERVICE_LINK = re.compile(
 
 
 def is_known(variable: str) -> bool:
-    return variable in KNOWN or bool(_OTHERS.fullmatch(variable) or _SERVICE_LINK.fullmatch(variable))
+    families = (_OTHERS, _SERVICE_LINK, dispatch.SECRET_VARIABLE)
+    return variable in KNOWN or any(family.fullmatch(variable) for family in families)
+
+
+def is_secret(variable: str) -> bool:
+    """Does it hold a secret, or name the file of one?"""
+    return variable in SECRETS or variable in SECRET_FILES or bool(dispatch.SECRET_VARIABLE.fullmatch(variable))

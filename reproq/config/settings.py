@@ -84,6 +84,7 @@ class Settings:
     max_in_flight: int = 64 * MIB
     commands: tuple[CommandPool, ...] = ()
     limits: tuple[Limits, ...] = ()
+    metrics_address: tuple[str, int] | None = None  # host and port
     log_payloads: bool = False
     log_level: str = "info"
     providers: ProviderSettings = field(default_factory=ProviderSettings)

@@ -82,7 +82,13 @@ def _boot(modules: list[str], wire: Wire) -> tuple[dict[str, Handler], dict[str,
         _check_module_name(name)
         import_module(name)
     handlers = {name: bind(task, wire) for name, task in registry.items()}
-    return handlers, {"v": 1, "types": {name: task.settings for name, task in registry.items()}}
+    ready: dict[str, Any] = {"v": 1, "types": {name: task.settings for name, task in registry.items()}}
+    if "opentelemetry" in sys.modules:
+        from reproq.executor import tracing
+
+        if tracing.is_set_up():
+            return tracing.traced(handlers), ready | {"traces": True}
+    return handlers, ready
 
 
 def _check_module_name(name: str) -> None:

@@ -9,6 +9,7 @@ through a pidfd, after a look that the pid still hangs in the tree.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 
@@ -68,9 +69,17 @@ def tag_of(pid: int) -> int | None:
     limits = _read(f"/proc/{pid}/limits")
     start = limits.find(_TAG_LINE)
     if start < 0:
-        return None
+        return None if _read(f"/proc/{pid}/stat") else _hidden_tag_of(pid)
     soft = limits[start + len(_TAG_LINE) :].split(None, 1)[0]
     return int(soft) if soft.isdigit() else None
+
+
+def _hidden_tag_of(pid: int) -> int | None:
+    """Where /proc is mounted so that it hides what nobody may look into, and our children are such."""
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_RTTIME)[0]
+    except OSError:
+        return None
 
 
 def kill_descendant(pid: int, parents: set[int]) -> bool:

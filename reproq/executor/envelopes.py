@@ -52,6 +52,13 @@ class _Scanning:
 def _plain(value: Any) -> Any:
     """What the encoder doesn't know."""
     dump = getattr(value, "model_dump", None)
+    if hasattr(value, "__await__"):
+        if hasattr(value, "close"):
+            value.close()  # or Python warns that it was never awaited
+        raise TypeError(
+            f"a {type(value).__name__} isn't JSON: nobody awaited it. A decorator around an async task must be async"
+            " itself: async def wrapper(*args): return await function(*args)"
+        )
     if dump is None:
         raise TypeError(f"a {type(value).__name__} isn't JSON: return dict, list, str, int, float, bool or None")
     return dump(mode="json")

@@ -58,6 +58,7 @@ _runner: Any = None
 def _synchronous(function: Callable[..., Any]) -> Callable[..., Any]:
     """All async tasks of a child share one event loop, so that their clients and pools may outlive a task."""
     import asyncio
+    from contextvars import copy_context
 
     global _runner
     if _runner is None:
@@ -68,7 +69,7 @@ def _synchronous(function: Callable[..., Any]) -> Callable[..., Any]:
         loop = runner.get_loop()
         before = asyncio.all_tasks(loop)
         try:
-            return runner.run(function(*arguments))
+            return runner.run(function(*arguments), context=copy_context())  # the task's, not the runner's first
         finally:
             left = asyncio.all_tasks(loop) - before
             if left:

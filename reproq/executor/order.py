@@ -20,11 +20,12 @@ class Orders:
 
     def run(self, e: Execution) -> bytes:
         deadline = "null" if e.timeout_s is None else repr(e.timeout_s)
+        trace = "" if e.trace is None else f'"trace":{json.dumps(e.trace)},'
         key = f'"task-{e.id}"' if e.idempotency_key is None else json.dumps(e.idempotency_key)
         return (
             f'{{"v":1,"do":"run","id":{e.id},"claim_no":{e.claim_no},"worker_id":{self._worker},'
             f'"task_type":"{e.task_type}","queue_name":"{e.queue_name}","attempt":{e.attempt},'
-            f'"max_attempts":{e.max_attempts},"deadline_s":{deadline},"idempotency_key":{key},"payload":{e.payload}}}\n'
+            f'"max_attempts":{e.max_attempts},"deadline_s":{deadline},"idempotency_key":{key},{trace}"payload":{e.payload}}}\n'
         ).encode()
 
     @staticmethod

@@ -25,7 +25,9 @@ from reproq.executor.members import PACKET, Child, Kind, PipeBack, SocketBack
 from reproq.executor.order import run_line_head
 from reproq.models.execution import Execution
 
-_CHUNK = 256 * 1024
+# A larger buffer would be mapped and unmapped anew for each read: 20 µs instead of 1.
+_CHUNK = 64 * 1024
+_LONG_CHUNK = 1024 * 1024  # of a line that is longer than that
 _STOP = b'{"v":1,"do":"stop"}\n'
 _UMASK = 0o077  # what a task writes is nobody else's, unless it says so
 _OOM_SCORE = 500  # when memory runs out, a task goes before its worker
@@ -60,7 +62,7 @@ class Pool:
         self._watcher = watcher
         self._owner = owner
         self._max_line = max_line
-        self._count = 0
+        self.started_count = 0  # since the worker began
         self._not_before = 0.0
         self._failed_at = 0.0
         self._guard: Guard | None = None
@@ -222,9 +224,9 @@ class Pool:
 
     def _start(self) -> Child:
         assert self._guard is not None
-        self._count += 1
+        self.started_count += 1
         is_template = self._forks and self._template is None
-        key = f"{self.kind.name}-{'template-' if is_template else ''}{self._count}"
+        key = f"{self.kind.name}-{'template-' if is_template else ''}{self.started_count}"
         theirs_in, stdin, back = self._input()
         stdout, theirs_out = os.pipe2(os.O_CLOEXEC)
         log, theirs_log = os.pipe2(os.O_CLOEXEC)
@@ -336,7 +338,7 @@ class Pool:
     def _read(self, child: Child) -> bool:
         """The hot path: one read, an answer or several."""
         try:
-            data = os.read(child.stdout, _CHUNK)
+            data = os.read(child.stdout, _LONG_CHUNK if child.parts else _CHUNK)
         except BlockingIOError:
             return False
         if not data:

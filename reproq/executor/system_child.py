@@ -37,6 +37,7 @@ _STATEMENTS = {
     "channel_failed": b"select internal.channel_failed($1, $2, $3, $4, $5, $6, $7)::text",
 }
 _CLEAN = b"close all; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp"
+_DONE = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}
 _UNKNOWN_STATEMENT = "26000"
 _PATIENCE_S = 5.0
 _TRIES = 3
@@ -87,11 +88,23 @@ class Session:
         return self._ask(statement, values)
 
     def clean(self) -> None:
-        """What a function leaves in its session isn't for the next one. DISCARD ALL would throw the plans away, too."""
-        if self._pgconn.exec_(_CLEAN).status != pq.ExecStatus.COMMAND_OK:
+        """What a function leaves in its session isn't for the next one. DISCARD ALL would throw the plans away, too.
+        Sent without waiting: the next statement asks whether it went well."""
+        try:
+            self._pgconn.send_query(_CLEAN)
+            self._cleaning = True
+        except psycopg.OperationalError:
+            self._reopen()
+
+    def _finish_cleaning(self) -> None:
+        self._cleaning = False
+        answers = [result.status for result in iter(self._pgconn.get_result, None)]
+        if not set(answers) <= _DONE:
             self._reopen()
 
     def _ask(self, statement: str, texts: tuple[str, ...]) -> Any:
+        if self._cleaning:
+            self._finish_cleaning()
         values = [text.encode() for text in texts]
         if statement in self._prepared:
             result = self._pgconn.exec_prepared(statement.encode(), values)
@@ -109,6 +122,7 @@ class Session:
         self._connection, self._direct = _connect(self._dsn, self.name)
         self._pgconn = self._connection.pgconn
         self._prepared: set[str] = set()
+        self._cleaning = False
 
     def _prepare(self, statement: str) -> None:
         """After its first use: a pooler's next server connection wouldn't know it."""

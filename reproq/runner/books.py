@@ -23,7 +23,8 @@ class Books:
         self._stations = stations
         self.leases = leases
         self.finishes = Finishes(desk, worker_id, self.finished)
-        self.lost = 0
+        self.dropped = 0  # outcomes of tasks that were no longer ours
+        self.given_back = 0
         self.retried: Callable[[], None] = lambda: None
 
     def record(self, execution: Execution, outcome: Outcome) -> None:
@@ -40,6 +41,12 @@ class Books:
     def end_cancelled(self, execution: Execution) -> None:
         self.end(execution, FailureKind.INTERRUPTED, "it was cancelled")
 
+    def committed(self, execution: Execution, outcome: Outcome) -> None:
+        """By the child itself, together with what the task wrote."""
+        if self.finishes.meter is not None:
+            self.finishes.meter.ended([(execution, outcome)], None)
+        self.finished(execution, outcome, "done")
+
     def finished(self, execution: Execution, outcome: Outcome, answer: str) -> None:
         """What the database answered for it."""
         self.leases.drop(execution)
@@ -51,7 +58,7 @@ class Books:
 
     def drop(self, execution: Execution, outcome: Outcome) -> None:
         execution.over = True
-        self.lost += 1
+        self.dropped += 1
         self.leases.drop(execution)
         say(
             Event.RESULT_DROPPED,
@@ -68,6 +75,7 @@ class Books:
         self.give_back([execution])
 
     def give_back(self, executions: list[Execution]) -> None:
+        self.given_back += len(executions)
         for execution in executions:
             execution.over = True
         call = sql.give_back(self._worker_id, executions)
@@ -117,12 +125,15 @@ def failure(execution: Execution, kind: FailureKind, error: str) -> Outcome:
 def _say_failure(execution: Execution, outcome: Outcome) -> None:
     kind = outcome.get("kind", "snoozed")
     over = execution.is_last_attempt or outcome.get("final") or kind in _NEVER_RETRIED
+    known = {} if execution.trace is None else {"trace": execution.trace}
     say(
         Event.TASK_FAILED if over else Event.TASK_RETRIED,
         f"task {execution.id} attempt {execution.attempt} of {execution.max_attempts}: {kind}: "
         f"{outcome.get('error', '')}",
+        logging.INFO,
         task_id=execution.id,
         task_type=execution.task_type,
         attempt=execution.attempt,
         failure_kind=kind,
+        **known,
     )

@@ -63,6 +63,8 @@ class Claims:
         self.claiming = False
         self.unsure = False  # a claim's answer was lost, and what it may have leased isn't called back yet
         self.stopped = False
+        self.measured = False  # somebody wants to know how long tasks have waited
+        self.asked = self.empty = self.claimed = 0
 
     def wake(self) -> None:
         """Somebody enqueued, or a task falls due: look at once, and from the head."""
@@ -105,7 +107,16 @@ class Claims:
         self.claiming = True
         self._last_at = now
         hints = self._hints if wanted else None
-        call = sql.claim(self._scope, self._lease_s, wanted, hints, self.as_sql(pools), self._taker.room())
+        call = sql.claim(
+            self._scope,
+            self._lease_s,
+            wanted,
+            hints,
+            self.as_sql(pools),
+            self._taker.room(),
+            measured=self.measured,
+            traced=any(station.traces for station in self._stations),
+        )
         errand = Errand(call, lambda _answer: None, lost=self._lost)
         errand.done = lambda claimed: self._claimed(claimed, pools, errand.sent_ns)
         self._desk.send(errand)
@@ -113,6 +124,9 @@ class Claims:
     def _claimed(self, claimed: Claimed, pools: list[dict[str, Any]], sent_ns: int) -> None:
         self.claiming = False
         found = claimed.executions
+        self.asked += 1
+        self.empty += not found
+        self.claimed += len(found)
         shares: dict[Station, int] = {}
         if found:
             self._hints = claimed.hints

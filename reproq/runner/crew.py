@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,7 +11,7 @@ import orjson
 
 from reproq.config import Limits, Settings
 from reproq.executor.guard_client import child_command, system_command
-from reproq.executor.members import Confinement, Kind
+from reproq.executor.members import Child, Confinement, Kind
 from reproq.executor.pool import Pool
 from reproq.models.execution import Execution
 
@@ -40,12 +40,22 @@ class Station:
         self.confirming = 0
         self.rate = 0.0
         self.done = 0
+        self.ends: Counter[str] = Counter()  # of its children, by cause
+        self.traces = False  # its children want to hear of a task's trace
         self.contains = False  # some of its types want nothing of a task left when it has ended
         self.next_claim_at = 0.0
         self._misses = 0
         self._mean_s = _SHORT_S * 5
         self._counted = 0
         self._counted_at = time.monotonic()
+
+    @property
+    def name(self) -> str:
+        return self.pool.kind.name
+
+    @property
+    def members(self) -> Iterable[Child]:
+        return self.pool.children.values()
 
     @property
     def waiting(self) -> int:
@@ -179,12 +189,17 @@ def _app_kind(settings: Settings, name: str, entry: Limits | None) -> Kind:
         name,
         child_command(settings.app),
         settings.processes if entry is None else entry.children or 1,
+        env=_WRITES_NO_BYTECODE if entry is not None and entry.file_size is not None else {},
         prefixes=(entry.prefix,) if entry else None,
         recycle=recycle,
         packets=True,
         template=child_command(settings.app, template=True) if forks else (),
         confinement=_confinement(entry),
     )
+
+
+# Python 3.11 keeps a compiled module that the limit has cut off, and every child after that fails to import it.
+_WRITES_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _longest_first(entries: Iterable[Limits]) -> list[Limits]:

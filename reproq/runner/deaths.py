@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+from reproq.executor.members import Child
 from reproq.models.envelope import Outcome
 from reproq.models.execution import End, Execution
 from reproq.models.states import FailureKind
@@ -29,6 +30,24 @@ def _verdict(execution: Execution, exit_: dict[str, Any], oom: bool) -> tuple[Fa
     if oom and number == signal.SIGKILL:
         return FailureKind.OUT_OF_MEMORY, "its process was killed because memory ran out"
     return FailureKind.KILLED, f"its process was killed by {_name(number)}"
+
+
+def cause_of(child: Child, exit_: dict[str, Any], oom: bool, closing: bool) -> str:
+    """Why a child ended, in one word."""
+    execution = child.execution
+    if execution is not None and execution.end is not None:
+        return execution.end.value
+    if exit_.get("by") == "deadline":
+        return "deadline"
+    if child.garbled:
+        return End.BAD_ENVELOPE.value
+    if child.boot_failed:
+        return "boot_failed"
+    if execution is None and child.retiring:
+        return "stopped" if closing else "recycled"
+    if exit_.get("signal") is None:
+        return "exited"
+    return "out_of_memory" if oom and exit_["signal"] == signal.SIGKILL else "killed"
 
 
 def _name(number: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -19,6 +20,9 @@ from reproq.models.execution import Execution
 from reproq.models.states import FailureKind
 from reproq.queue import lease as sql
 from reproq.runner.desk import Desk, Errand
+
+if TYPE_CHECKING:
+    from reproq.runner.meter import Meter
 
 _GATHER_S = 0.005
 _FEW, _GATHER_FEW_S = 20, 0.04  # a statement of two outcomes costs nearly what one of twenty does
@@ -38,6 +42,8 @@ class Finishes:
         self._under_way = 0
         self.weight = 0  # bytes of answers that the database hasn't got yet
         self.repeated = 0
+        self.stale = 0  # refused: the task was no longer ours
+        self.meter: Meter | None = None
 
     @property
     def pending(self) -> int:
@@ -81,12 +87,16 @@ class Finishes:
 
     def _answered(self, batch: list[Ended], answers: sql.Answers) -> None:
         self._under_way -= len(batch)
+        if self.meter is not None:
+            self.meter.ended(batch, answers)
         for execution, outcome in batch:
             self.weight -= execution.weight
             answer = answers.get((execution.id, execution.claim_no), "lost")
             if answer == "already":
                 self.repeated += 1
                 say(Event.FINISH_REPEATED, "the outcome had been recorded before", logging.INFO, task_id=execution.id)
+            elif answer == "lost":
+                self.stale += 1
             self._ended(execution, outcome, answer)
 
     def _refused(self, batch: list[Ended], exc: psycopg.Error) -> None:

@@ -19,7 +19,7 @@ from reproq.models.states import FailureKind
 from reproq.queue import workers
 from reproq.runner.books import Books, failure
 from reproq.runner.crew import Station
-from reproq.runner.deaths import OomWatch, outcome_of
+from reproq.runner.deaths import OomWatch, cause_of, outcome_of
 from reproq.runner.desk import Desk, Errand
 from reproq.runner.handout import Handout
 from reproq.runner.hello import read_hello
@@ -87,7 +87,7 @@ class Floor:
         if not outcome["success"]:
             _explain(child, execution, outcome)
         if outcome.pop("finished", False):
-            self._books.finished(execution, outcome, "done")  # committed together with the function's writes
+            self._books.committed(execution, outcome)
         elif execution.task_type in self._contained or child.pool.kind.contain:
             self._keeper.sweep(child, outcome)
             return
@@ -161,6 +161,7 @@ class Floor:
             self._output.say(child, child.tail().encode())
             self._output.end(child)
         say(Event.CHILD_READY, f"child {child.key} is ready", logging.DEBUG, child=child.key, child_pid=child.pid)
+        child.station.traces = said.get("traces") is True
         if types != child.pool.types or not child.station.known:
             child.station.known = True
             child.pool.types = types
@@ -187,11 +188,13 @@ class Floor:
         self.handout.deep.discard(child)
         self.handout.put_in_front(child, unread)
         prepared = self._keeper.after_death.pop(child.key, None)
+        oom = bool(child.lines) and self._oom.grew()
+        child.station.ends[cause_of(child, exit_, oom, self.closing)] += 1
         if child.lines:
             for execution in child.lines:
                 if not execution.begun:  # it was read, and its answer can't be trusted
                     self.handout.begins(child, execution)
-                self._died(child, execution, exit_, prepared)
+                self._died(child, execution, exit_, prepared, oom)
                 prepared = None
             child.lines.clear()
         elif child.boot_failed and not self.closing:
@@ -201,7 +204,9 @@ class Floor:
         self._sessions.pop(child.key, None)
         self.fill_pools()
 
-    def _died(self, child: Child, execution: Execution, exit_: dict[str, Any], prepared: Outcome | None) -> None:
+    def _died(
+        self, child: Child, execution: Execution, exit_: dict[str, Any], prepared: Outcome | None, oom: bool
+    ) -> None:
         self._output.end(child)
         self._end_session(child)
         if execution.over:
@@ -209,7 +214,7 @@ class Floor:
         if prepared is not None and prepared["success"]:
             self._books.record(execution, prepared)
             return
-        outcome = prepared or outcome_of(execution, exit_, self._oom.grew())
+        outcome = prepared or outcome_of(execution, exit_, oom)
         say(
             Event.CHILD_DIED,
             f"child {child.key} ended in the middle of task {execution.id}: {outcome['error']}",

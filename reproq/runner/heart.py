@@ -60,9 +60,15 @@ class Heart:
         self._line: Line | None = None
         self._busy: set[tuple[int, int]] = set()
         self._failing_since = 0.0
+        self.reconnects = -1  # the first connection is none
         self.last_beat = time.monotonic()
         self._wake, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether what this worker holds is still its own."""
+        return time.monotonic() - self.last_beat < self._lease_s
 
     def start(self) -> None:
         self._thread.start()
@@ -99,6 +105,7 @@ class Heart:
             patience = max(1.0, min(5.0, self._lease_s / 6))
             self._line = Line.open(self._dsn, "reproq heartbeat", timeout_s=patience)
             self._line.run(workers.listen(), timeout_s=patience)
+            self.reconnects += 1
             self._post(lambda: self._listener.heard(""))  # what was said meanwhile was not heard
         return self._line
 

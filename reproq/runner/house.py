@@ -13,8 +13,10 @@ from typing import Any
 
 from reproq.log import Event, say
 from reproq.queue import leader
+from reproq.queue.measure import Measure, measure
 from reproq.runner.desk import Desk, Errand
 from reproq.runner.loop import Loop, Timer
+from reproq.runner.measures import Measures
 
 _EVERY_S = 60.0
 _LATER_S = 0.5
@@ -25,7 +27,15 @@ class House:
     """`desk` only asks who leads: chores have a line of their own, so that no outcome waits behind them."""
 
     def __init__(
-        self, loop: Loop, desk: Desk, dsn: str, worker_id: str, *, lease_s: float, worker_timeout_s: float
+        self,
+        loop: Loop,
+        desk: Desk,
+        dsn: str,
+        worker_id: str,
+        *,
+        lease_s: float,
+        worker_timeout_s: float,
+        measures: Measures | None = None,
     ) -> None:
         self._loop = loop
         self._desk = desk
@@ -37,7 +47,13 @@ class House:
         self._timer: Timer | None = None
         self._term: int | None = None
         self._swept_at = 0.0
+        self._measures = measures
+        self._next_measure: Timer | None = None
         self._closed = False
+
+    @property
+    def leads(self) -> bool:
+        return self._term is not None
 
     def open(self) -> None:
         self._ask()
@@ -79,11 +95,15 @@ class House:
         self._chores = Desk(self._loop, self._dsn, "house")
         self._chores.open()
         self._do_chores()
+        self._measure()
 
     def _resign(self) -> None:
         self._term = None
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._next_measure):
+            if timer is not None:
+                timer.cancel()
+        if self._measures is not None:
+            self._measures.forget()
         if self._chores is not None:
             self._chores.close()
             self._chores = None
@@ -114,3 +134,22 @@ class House:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.after(max(_PAUSE_S, seconds), self._do_chores)
+
+    def _measure(self) -> None:
+        """On the chores' line: schedules wait for it, so it may take a twentieth of the time."""
+        measures, asked_at = self._measures, time.monotonic()
+        if measures is None or self._chores is None:
+            return
+
+        def done(measured: list[Measure]) -> None:
+            self._measure_in(measures.take(measured))
+
+        def lost() -> None:
+            self._measure_in(measures.took(time.monotonic() - asked_at))
+
+        self._chores.send(Errand(measure(), done, lost=lost))
+
+    def _measure_in(self, seconds: float) -> None:
+        if self._next_measure is not None:
+            self._next_measure.cancel()
+        self._next_measure = self._loop.after(seconds, self._measure)

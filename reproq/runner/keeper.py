@@ -24,6 +24,7 @@ class Keeper:
         self._stopping = False
         self._guard: Guard | None = None
         self.up = False
+        self.restarts = 0
         self.told: Callable[[dict[str, Any]], None] = lambda _event: None
         self.after_death: dict[str, Outcome] = {}
         """What to record of a child's task once nothing of it is alive any more."""
@@ -76,6 +77,7 @@ class Keeper:
         self.up = False
         self._loop.unwatch(self.guard.fileno())
         if not self._stopping:
+            self.restarts += 1
             say(
                 Event.GUARD_DIED,
                 "the guard ended, and all children with it; starting another",

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from setproctitle import setproctitle
 
@@ -21,6 +21,7 @@ from reproq.db.errors import first_line
 from reproq.executor import kernel
 from reproq.executor.pool import Pool
 from reproq.log import Event, bind, say
+from reproq.metrics import OTHER
 from reproq.models.execution import Execution
 from reproq.queue import claim as claim_sql
 from reproq.queue import workers
@@ -31,11 +32,17 @@ from reproq.runner.desk import Desk, Errand
 from reproq.runner.drain import Drain
 from reproq.runner.floor import Floor
 from reproq.runner.handout import Handout
+from reproq.runner.health import Health
 from reproq.runner.heart import Heart
+from reproq.runner.herald import Herald
 from reproq.runner.house import House
 from reproq.runner.keeper import Keeper
 from reproq.runner.leases import Leases
 from reproq.runner.loop import Loop
+from reproq.runner.measures import Measures
+
+if TYPE_CHECKING:
+    from reproq.runner.probe import Probe
 
 _TICK_S = 0.25
 _DEEP_S = 0.002
@@ -52,6 +59,8 @@ class Runner:
         self.worker_id = f"{self.name}/{uuid.uuid4()}"  # the fence: shown to nobody
         self._scope = claim_sql.Scope.of(self.worker_id, settings.queues, settings.prefixes)
         dsn = settings.database_url or ""
+        self.health = Health(settings.lease_s)
+        self.herald = Herald(self.health)
         self.loop = Loop()
         self.keeper = Keeper(settings, self.loop)
         self.leases = Leases(settings.lease_s, self.keeper.deadline)
@@ -67,6 +76,7 @@ class Runner:
         self.heart = Heart(
             dsn, self.worker_id, settings.lease_s, settings.heartbeat_s, self.leases, self, self.loop.post
         )
+        self.measures = Measures() if settings.metrics_address else None
         self.house = House(
             self.loop,
             self.finish_desk,
@@ -74,6 +84,7 @@ class Runner:
             self.worker_id,
             lease_s=settings.lease_s,
             worker_timeout_s=settings.worker_timeout_s,
+            measures=self.measures,
         )
         self.drain = Drain(self)
         self.floor.types_changed = self._register
@@ -82,12 +93,15 @@ class Runner:
         self.floor.interrupted = lambda execution: self.books.give_back([execution])
         self._asking_empty = False
         self._asked_unserved = False
+        self._started = False
         self.exit_status: int | None = None
+        self._probe: Probe | None = None
 
     def run(self) -> int:
         bind(worker_id=self.name)
         os.umask(0o077)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # tasks run with our uid: none may read our environment or memory
+        self._open_probe()
         stop = self.drain.asked
         self.loop.wake_on(dict.fromkeys(signals.stopping(), stop))
         self.keeper.start()
@@ -96,7 +110,6 @@ class Runner:
         self.heart.start()
         self.house.open()
         self._tick()
-        say(Event.WORKER_STARTED, self._describe(), pid=os.getpid(), queues=list(self.settings.queues) or None)
         self._warn_about_root()
         try:
             while self.exit_status is None:
@@ -105,6 +118,30 @@ class Runner:
             self._close()
         say(Event.WORKER_STOPPED, f"worker stopped with status {self.exit_status}", status=self.exit_status)
         return self.exit_status
+
+    def _open_probe(self) -> None:
+        """What only a worker with metrics loads: asyncio alone is 30 ms of start."""
+        if self.settings.metrics_address is None or self.measures is None:
+            return
+        from reproq.runner.meter import Meter
+        from reproq.runner.probe import Probe
+        from reproq.runner.scrape import Scrape
+
+        meter = self.books.finishes.meter = Meter(self._type_label)
+        self.claims.measured = True
+        self._probe = Probe(self.settings.metrics_address, self.health, Scrape(self, meter, self.measures).families)
+        self._probe.start()
+        say(Event.METRICS_SERVED, f"metrics at http://{self._probe.address}/metrics", address=self._probe.address)
+
+    def _type_label(self, task_type: str) -> str:
+        """A type that somebody has registered, or the prefix of a command: what an application makes up is no label."""
+        station = next((station for station in self.stations if station.serves(task_type)), None)
+        if station is None:
+            return OTHER
+        kind = station.pool.kind
+        if kind.types is not None or task_type in station.pool.types:
+            return task_type
+        return next((f"{prefix}*" for prefix in kind.prefixes or () if task_type.startswith(prefix)), OTHER)
 
     def _warn_about_root(self) -> None:
         """No doctor sees this: it looks at databases."""
@@ -118,7 +155,7 @@ class Runner:
             )
 
     def _turn(self) -> None:
-        now = time.monotonic()
+        self.health.turned_at = now = time.monotonic()
         more = False
         for station in self.stations:
             if station.ready or station.unconfirmed:
@@ -130,6 +167,7 @@ class Runner:
             self.handout.look_after_deep(now)
             patience = _DEEP_S
         if self.drain.under_way:
+            self.health.draining = True
             self.drain.turn()
         else:
             patience = min(patience, self.claims.turn(now))
@@ -143,6 +181,8 @@ class Runner:
         self.heart.stop()
         self.claim_desk.close()
         self.finish_desk.close()
+        if self._probe is not None:
+            self._probe.close()
         self.loop.close()
 
     def take(self, executions: list[Execution]) -> dict[crew.Station, int]:
@@ -200,6 +240,7 @@ class Runner:
     def _registered(self, known: list[crew.Station]) -> None:
         for station in known:
             station.registered = True
+        self._look_after_health()
         self._ask_unserved()
 
     def _types_refused(self, known: list[crew.Station], exc: Exception) -> None:
@@ -222,19 +263,28 @@ class Runner:
         self.finish_desk.check_silence()
         self.floor.check_memory()
         self.floor.check_boots()
-        setproctitle(self._title())
+        self._look_after_health()
+        setproctitle(f"reproq worker: {self._doing()}")
         self.loop.after(_TICK_S, self._tick)
+
+    def _look_after_health(self) -> None:
+        answers = self.claim_desk.connected and self.finish_desk.connected and self.heart.is_accepted
+        self.health.look(self.stations, guarded=self.keeper.up, database=answers)
+        if self.health.ready and not self._started:
+            self._started = True
+            say(Event.WORKER_STARTED, self._describe(), pid=os.getpid(), queues=list(self.settings.queues) or None)
+        self.herald.tell(self._started, self._doing())
 
     def _describe(self) -> str:
         queues = ", ".join(self.settings.queues) or "every queue"
         pools = ", ".join(f"{station.pool.kind.size} {station.pool.kind.name}" for station in self.stations)
         return f"worker started: {queues}; children: {pools or 'none'}"
 
-    def _title(self) -> str:
+    def _doing(self) -> str:
         queues = ",".join(self.settings.queues) or "every queue"
         running = sum(len(station.pool.busy) for station in self.stations)
         also = "draining" if self.drain.under_way else f"{len(self.leases)} claimed"
-        return f"reproq worker: {queues}: {running} running, {also}"
+        return f"{queues}: {running} running, {also}"
 
 
 def _say_unserved(waiting: list[tuple[str, str, float]]) -> None:

@@ -35,6 +35,7 @@ class Stops:
         self._grace_s = kill_grace_s
         self._child_of = child_of
         self._take_back = take_back
+        self.lost_count = 0
 
     def watch(self, child: Child, execution: Execution) -> None:
         """Its time-out counts from the moment it was handed out. One timer a child, however many tasks it runs."""
@@ -59,6 +60,7 @@ class Stops:
         if execution.over or not self._leases.holds(execution):
             return
         execution.end = End.LOST
+        self.lost_count += 1
         self._leases.drop(execution)
         say(
             Event.LEASE_LOST,
