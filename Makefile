@@ -2,8 +2,11 @@
 #   make demo    a small story in a throw-away database        make test    the whole suite, on servers it starts itself
 #   make check   what CI runs: lint, types, room test, suite   make clean   remove the environment and all caches
 #   make faults  every fault scenario, three seeds, full size: SEED=2 SCENARIO=7 SIZE=ci pick one   make soak  30 minutes of all
+#   make outbox  20 writers, 10,000 events, dispatchers that are killed each second (docs/events.md)
 #   make mutants breaks the engine in many small ways; a scenario must notice each   (docs/reliability.md)
 #   make catalog writes tests/db/catalog.txt anew: every function, owner, setting and right, compared by the suite
+#   make guide   follows docs/operate.md in a clean Debian: root, namespaces and a Debian registry are needed, and minutes
+#   make install-systemd   what docs/operate.md says: a checkout in /opt/reproq becomes a service. DESTDIR=… for packagers
 #   make bench   floors, Reproq and other task queues, 15 minutes at most     make bench-full   everything, can be resumed
 # PYTHON=… picks the interpreter, VENV=… another place, ARGS=… goes to pytest, JOBS=… is the number of test processes.
 
@@ -14,7 +17,7 @@ JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -gt 4 ] && n=4; [ $$n -
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 CANDIDATES := $(PYTHON) python3.13 python3.12 python3.11 python3
 
-.PHONY: demo test check lint types rooms format catalog bench bench-full clean
+.PHONY: demo test check outbox lint types rooms format catalog guide install-systemd uninstall-systemd bench bench-full clean
 .DEFAULT_GOAL := test
 
 demo: $(STAMP)
@@ -39,12 +42,22 @@ else
 	@$(FAULTS) -m "not rates" -n $(JOBS) --dist worksteal $(ARGS)
 endif
 
+# Full size; a small one is in the suite.
+outbox: $(STAMP)
+	@OUTBOX_SIZE=full $(BIN)/python -m pytest tests/outbox/test_storm.py -q -rP --no-header -p no:cacheprovider $(ARGS)
+
 soak: SEED = 1
 soak: $(STAMP)
 	@FAULTS_SOAK_S=$${SECONDS_TO_SOAK:-1800} $(FAULTS) -k s20 $(ARGS)
 
 mutants: $(STAMP)
 	@$(BIN)/python -m tests.faults.mutants $(ARGS)
+
+guide: $(STAMP)
+	@GUIDE=1 $(BIN)/python -m pytest -q tests/units/test_operate_guide.py $(ARGS)
+
+install-systemd uninstall-systemd:
+	@DESTDIR="$(DESTDIR)" sh deploy/systemd/$(@:-systemd=).sh
 
 lint: $(STAMP)
 	@$(BIN)/ruff check -q .

@@ -8,16 +8,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from reproq.config import ProviderSettings, Settings, plain  # noqa: E402  (the checkout's own, wherever we are started)
-from reproq.config.options import OPTIONS, PROVIDERS, Option  # noqa: E402
+# The checkout's own, wherever we are started.
+from reproq.config import GatewaySettings, ProviderSettings, Settings, plain  # noqa: E402
+from reproq.config.options import GATEWAY, OPTIONS, PROVIDERS, Option  # noqa: E402
 
 PAGE = ROOT / "docs/configuration.md"
 PROVIDERS_PAGE = ROOT / "docs/providers.md"
+GATEWAY_PAGE = ROOT / "docs/http.md"
 BEGIN = "<!-- settings: drawn by draw_settings.py -->\n"
 END = "<!-- end -->\n"
 
 # Defaults that depend on the host or on another setting, or that a number wouldn't explain.
 _DEFAULTS = {
+    "listen": "127.0.0.1:8080",
+    "metrics_address": "nowhere",
     "embedded_dir": "`~/.local/share/reproq/embedded`",
     "queues": "every queue",
     "prefixes": "every type",
@@ -56,6 +60,8 @@ _MEANINGS = {
     "max_envelope": "longest answer of a child",
     "max_in_flight": "how much of payloads and results may wait in the worker's memory; then it claims no more. "
     "One task more always fits",
+    "metrics_address": "where to serve `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9187`: see "
+    "[metrics](metrics.md). Port 0 is a free one, which the log names",
     "log_payloads": "allow payloads and results in log fields",
     "log_level": "`debug`, `info`, `warning`, `error`",
 }
@@ -75,24 +81,36 @@ _PROVIDER_MEANINGS = {
 }
 
 
+_GATEWAY_MEANINGS = {
+    "listen": "host and port; 0 lets the system choose a port",
+    "tls_cert": "certificate and its chain, PEM",
+    "tls_key": "its key, PEM, without a password. None: it is in the certificate's file",
+    "insecure_plain_http": "listen beyond this host without TLS",
+    "ticket_keys": "one key of tickets, or two while they change",
+    "cors_origins": "pages of these origins may ask",
+    "max_waiters": "so many may wait at one time",
+    "max_body": "longest body of a request",
+    "keep_alive_s": "a sign of life on a stream of events after so much silence",
+}
+
+
 def default_of(option: Option) -> str:
     if option.field in _DEFAULTS:
         return _DEFAULTS[option.field]
-    value = getattr(Settings, option.field)
+    value = getattr(GatewaySettings if option in GATEWAY else Settings, option.field)
     if isinstance(value, bool) or value in (None, (), ""):
         return "no" if value is False else "none"
-    if option.field in ("max_memory", "max_envelope", "max_in_flight"):
+    if option.field in ("max_memory", "max_envelope", "max_in_flight", "max_body"):
         return f"{value // 2**30}GiB" if value % 2**30 == 0 else f"{value // 2**20}MiB"
     return plain(value) if option.field.endswith("_s") else str(value)
 
 
-def table() -> str:
+def table(options: tuple[Option, ...] = OPTIONS, meanings: dict[str, str] = _MEANINGS) -> str:
     lines = ["| flag | variable | key in the file | default | meaning |", "|---|---|---|---|---|"]
-    for option in OPTIONS:
+    for option in options:
         variables = ", ".join(f"`{name}`" for name in option.variables) or "–"
-        key = f"`{option.key}`" if option.key else "–"
-        cells = (f"`{option.flag}`", variables, key, default_of(option), _MEANINGS[option.field])
-        lines.append(f"| {' | '.join(cells)} |")
+        flag, key = (f"`{name}`" if name else "–" for name in (option.flag, option.key))
+        lines.append(f"| {' | '.join((flag, variables, key, default_of(option), meanings[option.field]))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -115,7 +133,7 @@ def drawn(page: str, table: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    tables = {PAGE: table(), PROVIDERS_PAGE: provider_table()}
+    tables = {PAGE: table(), PROVIDERS_PAGE: provider_table(), GATEWAY_PAGE: table(GATEWAY, _GATEWAY_MEANINGS)}
     return {path: drawn(path.read_text("utf-8"), table) for path, table in tables.items()}
 
 

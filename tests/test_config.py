@@ -411,3 +411,23 @@ def test_the_workers_password_under_another_name_is_kept_from_children(value: st
 def test_files_in_which_libpq_finds_passwords_are_kept_from_children() -> None:
     environ = {"PGPASSFILE": "/p", "PGSERVICE": "shop", "PGSERVICEFILE": "/s", "PGHOST": "h"}
     assert withheld(environ, load({}, environ, need_database=False)) == ("PGPASSFILE", "PGSERVICE", "PGSERVICEFILE")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("127.0.0.1:9187", ("127.0.0.1", 9187)),
+        ("[::1]:9187", ("::1", 9187)),
+        (":9187", ("127.0.0.1", 9187)),
+        ("9187", ("127.0.0.1", 9187)),
+        ("0.0.0.0:0", ("0.0.0.0", 0)),
+    ],
+)
+def test_an_address_to_listen_on_may_be_short(text: str, meant: tuple[str, int]) -> None:
+    assert load({"metrics_address": text}, {"DATABASE_URL": "postgresql://x/y"}).metrics_address == meant
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "host:70000", "ho st:1", "host:", "http://host:1", "host:1:x"])
+def test_no_address_to_listen_on_is_one_clear_line(text: str) -> None:
+    with pytest.raises(SettingsError, match="address to listen on; write 127"):
+        load({"metrics_address": text}, {"DATABASE_URL": "postgresql://x/y"})

@@ -17,6 +17,7 @@ import pytest
 from reproq.cli.commands import reproq
 from reproq.cli.options import _HELP, WORKER
 from reproq.config.options import BY_FIELD, is_known
+from reproq.db.doctor.health import HEALTH
 from reproq.executor.guard_client import child_command
 from reproq.models.envelope import read_envelope
 from reproq.models.states import FailureKind
@@ -95,9 +96,16 @@ def commands(group: click.Group) -> Iterator[click.Command]:
 
 
 FLAGS = {"--help"} | {
-    flag for command in commands(reproq) for parameter in command.params for flag in parameter.opts if flag[:2] == "--"
+    flag
+    for command in commands(reproq)
+    for parameter in command.params
+    for flag in (*parameter.opts, *parameter.secondary_opts)
+    if flag[:2] == "--"
 }
 OTHERS_FLAGS = {"--version"}
+OTHERS_FLAGS |= {"--now", "--property", "--value", "--no-pager", "--since", "--signal", "--kill-who"}  # of systemd
+OTHERS_FLAGS |= {"--set", "--command", "--format", "--file", "--owner", "--exit-on-error", "--dbname"}  # of PostgreSQL
+OTHERS_FLAGS |= {"--quiet", "--tags"}
 
 
 @EACH_PAGE
@@ -268,3 +276,13 @@ def test_the_envelopes_of_the_wire_are_envelopes() -> None:
     assert [outcome.get("kind", outcome["success"] or "snoozed") for outcome in outcomes] == [
         True, "raised", "raised", "validation", "snoozed",
     ]  # fmt: skip
+
+
+def test_the_page_about_doctor_lists_every_rule() -> None:
+    rules = [name for row in first_cells(marked("docs/doctor.md", "rules")) for name in row]
+    assert rules == ["settings.worker", *(rule.name for rule in HEALTH)]
+
+
+def test_the_page_about_the_command_line_lists_every_command() -> None:
+    named = set(re.findall(r"^\|[^|]+\| `reproq ([a-z-]+)` \|$", PAGES["docs/cli.md"], re.M))
+    assert named == set(reproq.list_commands(click.Context(reproq)))

@@ -25,8 +25,11 @@ DEPTH = {
     "reproq.db": 5,
     "reproq.config": 6,
     "reproq.log": 6,
+    "reproq.metrics": 7,
     "reproq.signals": 7,
+    "reproq.notify": 7,
     "reproq.tasks": 7,
+    "reproq.tickets": 7,
     "reproq.models": 8,
 }
 # The package's door loads its names from the rooms when they are first asked for.

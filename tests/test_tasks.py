@@ -60,10 +60,11 @@ def test_a_forgotten_type_is_told_how_to_write_it() -> None:
 @pytest.mark.parametrize(
     "settings",
     [{"max_attempts": 0}, {"max_attempts": True}, {"max_attempts": 1.5}, {"timeout": 0}, {"timeout": -1},
-     {"timeout": "30s"}, {"lease": float("nan")}, {"backoff_cap": True}, {"dead_letter_type": "bad name"}],
+     {"timeout": "30s"}, {"lease": float("nan")}, {"backoff_cap": True}, {"dead_letter_type": "bad name"},
+     {"dead_letter_type": "a"}, {"dead_letter_type": "email"}],
 )  # fmt: skip
 def test_bad_settings_are_refused_when_they_are_written(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"max_attempts|number of seconds|bad task type"):
+    with pytest.raises(ValueError, match=r"max_attempts|number of seconds|bad task type|name another type"):
         task("a", **settings)
 
 

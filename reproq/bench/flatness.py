@@ -63,6 +63,14 @@ def _beside(count: int, task_type: str, **more: object) -> Prepare:
     return prepare
 
 
+def _held_up(lab: Lab, database: Database) -> int:
+    """Ahead of ours in the same queue: tasks that wait for a pause to end, and for a rate."""
+    for task_type in ("bench.cpu", "bench.mark"):
+        database.fill(lab.count(100_000), task_type, priority=10)
+    database.run("hold_up")
+    return _empty(lab, database)
+
+
 def _million_ready(lab: Lab, database: Database) -> int:
     last = database.enqueue(lab.count(1_000_000))
     database.settle()
@@ -256,6 +264,7 @@ STEPS = (
         _UNSERVED,
         flags=("--type-prefix", "bench."),
     ),
+    _row("flat.held_up", "100,000 tasks of a paused and of a rate-limited type ahead", 0.9, _held_up),
     _row("flat.finished", "5 million finished rows", 0.9, _beside(5_000_000, "bench.noop", status="SUCCESSFUL"), 150),
     _row("flat.million", "1 million ready", 0.9, _million_ready),
     _row("flat.priorities", "200 priorities", 0.9, _spread(200, priority=lambda n: n)),

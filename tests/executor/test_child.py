@@ -111,6 +111,25 @@ def test_snooze_ends_the_attempt_and_says_for_how_long(app: App) -> None:
     assert (envelope["success"], envelope["snooze_s"], envelope["error"]) == (False, 90.0, "snoozed for 90 s")
 
 
+def test_an_async_task_that_a_plain_decorator_hides_is_told_how_to_await_it(app: App) -> None:
+    source = """
+import functools
+def plain(function):
+    @functools.wraps(function)
+    def wrapper(*arguments):
+        return function(*arguments)
+    return wrapper
+@task('hidden')
+@plain
+async def hidden(payload):
+    return 1
+"""
+    child = app(source)
+    envelope = child.run("hidden")
+    assert "a coroutine isn't JSON: nobody awaited it" in envelope["error"]
+    assert "async def wrapper" in envelope["error"]
+
+
 @pytest.mark.parametrize(
     ("result", "why"),
     [
