@@ -2,7 +2,7 @@
 -- Callable = a plain function (jsonb) returns jsonb in an allowed schema on which the effective caller has EXECUTE.
 create or replace function internal.resolve_function(function_name text) returns oid
     language plpgsql stable security definer
-    set search_path = pg_catalog, pg_temp as $$
+    set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
 declare
     parts text[];
     caller text := internal.effective_caller();
