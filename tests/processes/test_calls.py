@@ -48,6 +48,23 @@ def test_an_execution_after_a_refusal_starts_anew(mail: Post) -> None:
     assert mail.begin(mail.take())["state"] == "new"
 
 
+def test_a_call_of_which_nobody_knows_is_not_made_known_by_a_later_failure(texts: Post) -> None:
+    """A text message may have arrived; then looking for it fails. The next execution still has to look."""
+    texts.rows(
+        "select queues.enqueue_system('sms', %s, max_attempts => 9)", Jsonb({"to": "+4917012345678", "body": "Hi"})
+    )
+    lost = texts.take()
+    texts.begin(lost)
+    texts.fail(lost, "unknown")
+    since = texts.value("select extract(epoch from begun_at)::float8 from queues.channel_call")
+    for kind in ("provider_unavailable", "unknown", "provider_unavailable"):
+        texts.rows("update queues.task_runs set run_after = now()")
+        attempt = texts.take()
+        begun = texts.begin(attempt)
+        assert (begun["state"], begun["since"]) == ("begun", pytest.approx(since))
+        texts.fail(attempt, kind)
+
+
 def test_a_before_handler_that_fails_leaves_no_mark(mail: Post) -> None:
     attempt = _bare(mail, before_handler="comms.nobody")
     outcome = mail.begin(attempt)["outcome"]
