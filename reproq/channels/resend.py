@@ -44,7 +44,7 @@ class Resend(Provider):
             return unavailable(said, answer.retry_after_s())
         if status >= 500 or (status in _LATER and name != "invalid_idempotent_request"):
             return refused(said, permanent=False, retry_after_s=answer.retry_after_s())
-        if status < 400 or status in (404, 405) or not name:
+        if status < 400 or status in (404, 405) or (not name and status != 422):
             return unavailable(f"{said} (is that the API's address?)")
         return refused(said, permanent=True)
 

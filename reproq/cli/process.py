@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from reproq.db.connect import Connection
 
 PROCESS = click.argument("name", metavar="PROCESS")
-ID = click.argument("number", metavar="ID", type=int)
+NUMBER = click.IntRange(max=2**63 - 1)  # an id is a bigint
+ID = click.argument("number", metavar="ID", type=NUMBER)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 
 
@@ -99,7 +100,9 @@ def list_(name: str | None, state: str | None, limit: int, as_json: bool, **flag
 
 @command.command("dry-run")
 @click.argument("name", metavar="SUPERVISOR")
-@click.option("--id", "number", metavar="ID", type=int, required=True, help="The process whose supervisor is to think.")
+@click.option(
+    "--id", "number", metavar="ID", type=NUMBER, required=True, help="The process whose supervisor is to think."
+)
 @settings_options("database_url")
 @AS_JSON
 def dry_run(name: str, number: int, as_json: bool, **flags: Any) -> None:

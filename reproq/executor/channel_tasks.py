@@ -19,6 +19,7 @@ from reproq.channels import AnswerLost, Provider, SendFailed
 from reproq.db.errors import first_line
 
 _PROVIDER_S = 60.0
+_KEY_LIVES_S = 23 * 3600.0  # comms.key_may_be_forgotten says the same
 _OUR_WORDS = ("validation", "handler_failed", "not_found")
 _CODE = re.compile(r"\b[2-5]\d\d\b(?: [a-z_]+)?")
 _HANDLER_PAUSES_S = (0.1, 0.4, 1.5, 3.0)
@@ -74,7 +75,7 @@ class ChannelTasks:
             raise SendFailed("validation", "the before-handler answered without a message", permanent=True)
         since = (message.get("lookup") or {}).get("since")
         if since is None and begun_before is not None:
-            if self._provider.resolves_by == "park":
+            if not self._may_ask_again(begun_before):
                 raise AnswerLost("an earlier execution called the provider, and nobody knows what it answered")
             since = begun_before if self._provider.resolves_by == "lookup" else None
         timeout_s = min(_PROVIDER_S, (order["deadline_s"] or _PROVIDER_S) * 0.8)
@@ -84,6 +85,11 @@ class ChannelTasks:
         if found is None:
             raise SendFailed("not_found", "the provider has no such message", permanent=begun_before is not None)
         return found
+
+    def _may_ask_again(self, begun_before: float) -> bool:
+        if self._provider.resolves_by == "resend":
+            return time.time() - begun_before < _KEY_LIVES_S
+        return self._provider.resolves_by == "lookup"
 
     def _succeeded(self, order: Mapping[str, Any], result: dict[str, Any]) -> Answer:
         for pause in (*_HANDLER_PAUSES_S, None):

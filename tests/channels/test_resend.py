@@ -101,6 +101,8 @@ def test_an_answer_without_an_id_is_a_lost_one(fake: FakeResend) -> None:
         (409, {"name": "concurrent_idempotent_requests"}, "provider_refused", False),
         (409, {"name": "invalid_idempotent_request"}, "provider_refused", True),
         (422, {"name": "missing_required_field"}, "provider_refused", True),
+        (422, {"message": "The to field is invalid."}, "provider_refused", True),
+        (422, b"", "provider_refused", True),
         (429, {"name": "daily_quota_exceeded"}, "provider_unavailable", False),
         (500, {"name": "application_error"}, "provider_refused", False),
         (503, b"", "provider_refused", False),

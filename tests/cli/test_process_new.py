@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reproq.cli.scaffold import _RESERVED
 from tests.cli.conftest import Call
+from tests.conftest import Database
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,11 +56,17 @@ def test_a_name_that_is_no_plain_word_is_refused(call: Call, tmp_path: Path, nam
     assert files(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["comms", "queues", "public", "pg_x", "order", "user", "my_task"])
+@pytest.mark.parametrize("name", ["comms", "queues", "public", "pg_x", "order", "user", "interval", "my_task"])
 def test_a_name_that_means_something_else_is_refused(call: Call, tmp_path: Path, name: str) -> None:
     status, _out, err = call("process", "new", name)
     assert (status, "means something else already" in err) == (2, True)
     assert files(tmp_path) == []
+
+
+def test_no_word_of_sqls_own_can_be_a_name(database: Database) -> None:
+    """Calls such as interval.has_interval_task_succeeded(…) are no SQL: the file couldn't be applied."""
+    words = {word for (word,) in database.execute("select word from pg_get_keywords() where catcode <> 'U'")}
+    assert words - _RESERVED == set()
 
 
 @pytest.mark.parametrize("name", ["invoice_reminder", "n" * 40])

@@ -69,6 +69,13 @@ def test_retry_of_what_has_not_failed_says_so(call: Call, database: Database) ->
     assert f"send {number} is not one that ended without success" in err
 
 
+def test_a_number_that_no_process_can_have_is_refused_in_one_line(call: Call) -> None:
+    for order in (("show",), ("retry",), ("resolve", "--sent")):
+        status, out, err = call("process", *order, "comms.send_email", "9" * 20, role="admin")
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "is not in the range" in err
+
+
 def test_resolve_puts_on_record_what_a_person_found_out(call: Call, database: Database) -> None:
     number = unknown(database)
     command = ("process", "resolve", "comms.send_email", str(number))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
@@ -46,6 +48,23 @@ def test_an_execution_after_a_refusal_starts_anew(mail: Post) -> None:
     mail.fail(first)
     mail.rows("update queues.task_runs set run_after = now()")
     assert mail.begin(mail.take())["state"] == "new"
+
+
+def test_a_call_of_which_nobody_knows_is_not_made_known_by_a_later_failure(texts: Post) -> None:
+    """A text message may have arrived; then looking for it fails. The next execution still has to look."""
+    texts.rows(
+        "select queues.enqueue_system('sms', %s, max_attempts => 9)", Jsonb({"to": "+4917012345678", "body": "Hi"})
+    )
+    lost = texts.take()
+    texts.begin(lost)
+    texts.fail(lost, "unknown")
+    since = texts.value("select extract(epoch from begun_at)::float8 from queues.channel_call")
+    for kind in ("provider_unavailable", "unknown", "provider_unavailable"):
+        texts.rows("update queues.task_runs set run_after = now()")
+        attempt = texts.take()
+        begun = texts.begin(attempt)
+        assert (begun["state"], begun["since"]) == ("begun", pytest.approx(since))
+        texts.fail(attempt, kind)
 
 
 def test_a_before_handler_that_fails_leaves_no_mark(mail: Post) -> None:
@@ -95,6 +114,37 @@ def test_a_success_handler_that_fails_is_on_record(mail: Post) -> None:
     assert mail.succeed(attempt)["success"] is False
     (error,) = mail.rows("select function_name, message from queues.error")
     assert error["function_name"] == "comms.record_email_success"
+
+
+def test_a_worker_in_another_language_sends_by_the_functions_alone(post: Post) -> None:
+    """Take a task, call what its payload names with the payload, end the task: until nothing is left."""
+    send = post.send()
+    sent = []
+
+    def call(name: str, payload: object) -> dict[str, Any]:
+        answer = post.value("select internal.run_function(%s, %s)", name, Jsonb(payload), by=post.worker)
+        assert answer["success"], answer
+        return dict(answer)
+
+    while tasks := post.rows("select * from queues.dequeue_next_available_task()", by=post.worker):
+        (task,) = tasks
+        payload = task["payload"]
+        if task["task_type"] == "db_function":
+            call(payload["db_function"], payload)
+        else:
+            sent.append(call(payload["before_handler"], payload)["payload"])
+            if len(sent) == 1:
+                call(payload["error_handler"], {"original_payload": payload, "error": "451 try again"})
+            else:
+                answer = {"provider": "own", "provider_message_id": "m2"}
+                call(payload["success_handler"], {"original_payload": payload, "worker_payload": answer})
+        fence = (task["id"], task["worker_id"], task["claim_no"])
+        assert post.value("select queues.complete_task(%s, %s, %s, null)", *fence, by=post.worker) == "done"
+        post.rows("update queues.task_runs set run_after = now() where status = 'PENDING'")
+    status = post.status(send)
+    assert (status["state"], status["attempts"], status["failures"]) == ("succeeded", 2, 1)
+    assert sent[0]["key"] == sent[1]["key"]
+    assert status["provider_message_id"] == "m2"
 
 
 def test_an_app_can_not_name_handlers_that_it_may_not_run(mail: Post) -> None:

@@ -145,6 +145,23 @@ def _as_sql(name: str, value: Any) -> Any:
             ("end", ("unknown", "not_found")),
         ),
         (
+            "unknown, the caller prefers two to none, and the provider can be asked",
+            UNKNOWN | {"on_unknown": "resend", "resolves_by": "lookup", "at": 2},
+            ("schedule", "lookup"),
+        ),
+        (
+            "not found after 61 s, and the caller prefers two to none",
+            UNKNOWN
+            | {"on_unknown": "resend", "resolves_by": "lookup", "not_found_at": 61, "last_failed_at": 61}
+            | {"at": 71, "lookups": 6, "failures": 6},
+            ("schedule", "send"),
+        ),
+        (
+            "unknown, the caller wants to be asked, and so can the provider",
+            UNKNOWN | {"on_unknown": "park", "resolves_by": "lookup", "at": 2},
+            ("schedule", "lookup"),
+        ),
+        (
             "lookups fail for a day",
             UNKNOWN | {"resolves_by": "lookup", "at": DAY, "lookups": 6},
             ("end", ("unknown", "no_lookup_in_time")),

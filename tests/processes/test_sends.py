@@ -166,6 +166,44 @@ def test_an_unknown_attempt_is_resent_under_its_key_where_the_provider_remembers
     assert post.ended(send) == ("succeeded", None)
 
 
+def test_an_unknown_attempt_is_not_resent_once_its_key_may_be_forgotten(post: Post) -> None:
+    """Its task waited for a worker until the provider would take the same key for a new one."""
+    post.about = {"provider": "test", "resolves_by": "resend"}
+    send = post.send()
+    post.supervise(send)
+    first = post.take()
+    post.begin(first)
+    post.fail(first, "unknown")
+    assert "send: attempt 2" in post.supervise(send)["decided"]
+    waiting = post.take()
+    with post.admin.transaction():
+        post.rows("set local session_replication_role = replica")  # facts refuse to be changed
+        for fact in ("started", "unknown"):
+            post.rows(f"update comms.{post.channel.root}_{fact} set created_at = created_at - interval '23 hours'")
+    outcome = post.begin(waiting)["outcome"]
+    assert (outcome["success"], outcome["kind"]) == (False, "validation")
+    assert "its key may be forgotten" in outcome["error"]
+    post.fail(waiting, "validation", permanent=True)
+    post.supervise(send)
+    assert post.ended(send) == ("unknown", "key_expired")
+    assert post.count("started") == 1
+
+
+def test_what_can_be_looked_up_is_looked_up_before_it_is_resent(texts: Post) -> None:
+    texts.about = {"provider": "test", "resolves_by": "lookup"}
+    texts.rows("update comms.setting set check_base = '1 microsecond'")
+    send = texts.send(", on_unknown => 'resend'")
+    texts.supervise(send)
+    texts.begin(lost := texts.take())
+    texts.fail(lost, "unknown")
+    assert texts.supervise(send)["decided"] == "lookup: attempt 2"
+    texts.begin(look := texts.take())
+    texts.succeed(look, "found")
+    texts.supervise(send)
+    assert texts.ended(send) == ("succeeded", None)
+    assert [fact["purpose"] for fact in texts.facts("scheduled")] == ["send", "lookup"]
+
+
 def test_an_unknown_attempt_is_looked_up_where_the_provider_can_be_asked(texts: Post) -> None:
     texts.about = {"provider": "test", "resolves_by": "lookup"}
     texts.rows("update comms.setting set check_base = '1 microsecond'")

@@ -17,6 +17,9 @@ begin
         where u.send_sms_task_id = attempt.send_sms_task_id and s.provider is distinct from execution ->> 'provider') then
         return format('nobody knows whether an attempt of send %s arrived, and only its own provider may be asked again',
                       attempt.send_sms_task_id);
+    elsif attempt.purpose = 'send' and comms.key_may_be_forgotten(comms.first_start_of_send_sms_task(attempt.send_sms_task_id), clock_timestamp())
+       and exists (select from comms.send_sms_task_unknown u where u.send_sms_task_id = attempt.send_sms_task_id) then
+        return format('nobody knows whether an attempt of send %s arrived, and its key may be forgotten by now', attempt.send_sms_task_id);
     end if;
     insert into comms.send_sms_task_started (attempt_id, send_sms_task_id, provider, resolves_by)
     values (attempt.attempt_id, attempt.send_sms_task_id, left(execution ->> 'provider', 100),

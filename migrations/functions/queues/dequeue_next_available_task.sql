@@ -1,5 +1,5 @@
 -- For workers in other languages: one task, or no row. The worker_id of the answer, with claim_no, is the fence that
--- complete_task, fail_task and heartbeat want. It counts as begun.
+-- complete_task, fail_task and heartbeat want. It counts as begun. The payload of an email or SMS is as handlers want it.
 create or replace function queues.dequeue_next_available_task(
     worker_name text default null, queue_names text[] default null, lease interval default '30 seconds')
     returns table (
@@ -16,7 +16,10 @@ begin
         return query
         update queues.task_runs t set started_at = clock_timestamp(), updated_at = clock_timestamp()
         where t.id = claimed.id
-        returning t.id, t.worker_id, t.claim_no, t.task_type::text, t.queue_name::text, t.payload_json::jsonb, t.attempt_count,
+        returning t.id, t.worker_id, t.claim_no, t.task_type::text, t.queue_name::text,
+                  case when t.task_type in ('email', 'sms') and jsonb_typeof(t.payload_json) = 'object'
+                       then internal.for_handlers(t.payload_json, t.worker_id, t.id, t.claim_no, null) else t.payload_json end,
+                  t.attempt_count,
                   t.max_attempts::integer, coalesce(t.idempotency_key, 'task-' || t.id), t.leased_until;
     end loop;
 end $$;
