@@ -11,6 +11,7 @@ import pytest
 
 from reproq.db import migrate
 from reproq.db.connect import as_sql, connect
+from reproq.db.migration import roles
 
 from .test_migrate_roles import NewLogin
 
@@ -87,3 +88,13 @@ def test_an_administrators_commands_run_nothing_of_others(trapped: Any, prefix: 
         done = subprocess.run(called, capture_output=True, text=True, check=False)
         assert (done.returncode in (0, 1), "Traceback" in done.stderr) == (True, False), done.stderr
         assert (command, loot(trapped)) == (command, [])
+
+
+def test_what_is_asked_within_a_transaction_leaves_it_its_search_path(new_database: NewDatabase) -> None:
+    """A dry run, or a file of a process, goes on with names of its own."""
+    with connect(new_database().dsn, name="test") as conn, conn.transaction():
+        conn.execute("set local search_path = shop, public")
+        roles.installed_owner(conn)
+        roles.may_become(conn, "postgres")
+        roles.who(conn)
+        assert conn.execute("show search_path").fetchone() == ("shop, public",)

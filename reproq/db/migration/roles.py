@@ -200,7 +200,8 @@ def pin(conn: Connection) -> None:
 
 
 def _ask(conn: Connection, statement: str, *values: object) -> list[tuple[Any, ...]]:
-    with conn.transaction():
+    """Rolled back, so that a transaction around it keeps its own search_path."""
+    with conn.transaction(force_rollback=True):
         pin(conn)
         return [tuple(row) for row in conn.execute(as_sql(statement), values or None).fetchall()]
 
