@@ -41,6 +41,7 @@ def state(conn: Connection, *, folder: Path | None = None) -> MigrationState:
     """Compare the database's schema with this code's."""
     files = load(folder)
     with roles.as_owner_if_possible(conn):
+        roles.pin(conn)
         return ledger.read(conn, files)
 
 
@@ -100,7 +101,8 @@ def roles_sql(role_prefix: str = "", *, folder: Path | None = None) -> str:
 
 def harden(dsn: str, *, say: Say = print) -> list[str]:
     """Take from everybody what a database gives everybody, TEMP and CREATE on public, and say first who loses it."""
-    with connect(dsn, name=NAME) as conn:
+    with connect(dsn, name=NAME) as conn, conn.transaction():
+        roles.pin(conn)
         return hardening.harden(conn, say)
 
 
@@ -151,6 +153,7 @@ def _grants_wait(conn: Connection, files: Migrations) -> bool:
     if roles.missing_roles(conn, files) or not roles.may_become(conn, roles.installed_owner(conn) or ""):
         return False
     with roles.as_owner_if_possible(conn):
+        roles.pin(conn)
         return GRANTS not in ledger.applied(conn, "function_file")
 
 
@@ -192,6 +195,7 @@ def _run(conn: Connection, files: Migrations, ownership: Ownership, say: Say, re
 def _begin(conn: Connection) -> None:
     """Wait for our turn without any time limit that a role or database may have set, then limit the waits for locks."""
     roles.lift_limits(conn)
+    roles.pin(conn)
     conn.execute(as_sql(script.LOCK))
     conn.execute(as_sql(f"set local lock_timeout = '{DDL_LOCK_S}s'"))
 
@@ -199,7 +203,6 @@ def _begin(conn: Connection) -> None:
 def _become(conn: Connection, ownership: Ownership) -> None:
     if ownership.become:
         conn.execute(SQL("set local role {}").format(Identifier(ownership.become)))
-    conn.execute(as_sql(script.SEARCH_PATH))
 
 
 def _refuse_foreign_schemas(conn: Connection, found: MigrationState) -> None:

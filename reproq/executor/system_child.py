@@ -32,7 +32,7 @@ from reproq.executor.envelopes import to_json
 _STATEMENTS = {
     "run_task": b"select internal.run_task($1, $2, $3, $4)::text",
     "begin_channel": b"select internal.begin_channel($1, $2, $3, $4, $5)::text",
-    "channel_result": b"select to_json(queues.channel_result($2, $3, $4, $1))::text",
+    "channel_result": b"select pg_catalog.to_json(queues.channel_result($2, $3, $4, $1))::text",
     "channel_succeeded": b"select internal.channel_succeeded($1, $2, $3, $4, $5, $6)::text",
     "channel_failed": b"select internal.channel_failed($1, $2, $3, $4, $5, $6, $7)::text",
 }

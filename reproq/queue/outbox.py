@@ -102,12 +102,12 @@ def drop_sink(name: str) -> Call:
 
 
 def list_sinks() -> Call:
-    return Call(b"select to_jsonb(s) from queues.list_sinks() s", (), _documents)
+    return Call(b"select pg_catalog.to_jsonb(s) from queues.list_sinks() s", (), _documents)
 
 
 def parked_deliveries(sink: str | None, max_rows: int) -> Call:
     params = (_text(sink), number(max_rows))
-    return Call(b"select to_jsonb(d) from queues.parked_deliveries($1, $2) d", params, _documents)
+    return Call(b"select pg_catalog.to_jsonb(d) from queues.parked_deliveries($1, $2) d", params, _documents)
 
 
 def replay_events(sink: str, since: str | None, until: str | None, event: str | None) -> Call:

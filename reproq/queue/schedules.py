@@ -58,7 +58,7 @@ def schedule_slots(name: str, count: int) -> Call:
 
 
 def list_schedules() -> Call:
-    return Call(b"select to_jsonb(s) from queues.list_schedules() s", (), _documents)
+    return Call(b"select pg_catalog.to_jsonb(s) from queues.list_schedules() s", (), _documents)
 
 
 def _documents(rows: Rows) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def enqueue_many(
 ) -> Call:
     """Answers the ids, in the order of the payloads."""
     shared = _shared(scheduled_at, queue_name, priority, max_attempts, unique_among, timeout_s)
-    sql = b"select unnest(queues.enqueue_many" + _ENQUEUE % (b"payloads", b"idempotency_keys") + b")"
+    sql = b"select pg_catalog.unnest(queues.enqueue_many" + _ENQUEUE % (b"payloads", b"idempotency_keys") + b")"
     return Call(sql, (task_type.encode(), array(payloads), *shared, array(idempotency_keys)), _numbers)
 
 

@@ -51,7 +51,7 @@ def create_token(
 
 
 def list_tokens() -> Call:
-    return Call(b"select to_jsonb(t) from queues.list_tokens() t", (), _documents)
+    return Call(b"select pg_catalog.to_jsonb(t) from queues.list_tokens() t", (), _documents)
 
 
 def revoke_token(name: str) -> Call:
@@ -62,7 +62,8 @@ def revoke_token(name: str) -> Call:
 def use_token(sha256: bytes) -> Call:
     """Answers Rights, or None: unknown, expired or revoked."""
     sql = (
-        b"select id, name, to_json(scopes), to_json(queues), to_json(prefixes), extract(epoch from expires_at)"
+        b"select id, name, pg_catalog.to_json(scopes), pg_catalog.to_json(queues), pg_catalog.to_json(prefixes),"
+        b" extract(epoch from expires_at)"
         b" from queues.use_token($1)"
     )
     return Call(sql, (_bytea(sha256),), _rights)

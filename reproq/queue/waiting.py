@@ -70,7 +70,7 @@ def marks(known: Sequence[str | None]) -> bytes:
 
 def process_status(function: str, ids: Sequence[int]) -> Call:
     """Answers (id, document or None) of each; `function` is a quoted name out of the catalog."""
-    sql = f"select i, {function}(i)::text from unnest($1::bigint[]) i".encode()  # noqa: S608
+    sql = f"select i, {function}(i)::text from pg_catalog.unnest($1::bigint[]) i".encode()  # noqa: S608
     return Call(sql, (numbers(ids),), lambda rows: [(int(row[0] or 0), row[1]) for row in rows])
 
 

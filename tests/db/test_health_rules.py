@@ -20,6 +20,7 @@ from reproq.db.doctor import Finding, Severity, Verdict, bloat, examine, horizon
 from reproq.db.doctor.health import HEALTH
 from reproq.db.doctor.reach import way_out
 from reproq.db.embedded import EmbeddedServer, throwaway
+from reproq.db.security import RULES as SECURITY
 
 BY_NAME = {rule.name: rule for rule in HEALTH}
 # The suite's own servers are unsafe and fast, which is a finding; these are as a user's should be.
@@ -304,6 +305,14 @@ def test_a_pooler_in_transaction_mode_is_recognised(
     assert "finds a new task at its next poll" in found["line.notifications"].findings[0].what
     assert found["line.notifications"].failed
     assert not found["line.direct"].failed
+
+
+def test_a_look_leaves_no_setting_in_a_session_that_a_pooler_may_hand_to_the_application(home: Home) -> None:
+    changed = "select name, setting from pg_settings where source = 'session' order by 1"
+    with connect(home.dsn, name="test") as conn:
+        before = conn.execute(changed).fetchall()
+        examine(look_around(conn), (*HEALTH, *SECURITY))
+        assert conn.execute(changed).fetchall() == before
 
 
 def test_an_older_schema_is_said_and_no_traceback(home: Home, undone: Connection) -> None:

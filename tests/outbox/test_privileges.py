@@ -77,3 +77,27 @@ def test_a_busy_publisher_notifies_nobody(office: Office) -> None:
     office.sql("select queues.rest_dispatcher('dispatcher/x', '1 minute')")
     office.publish("nobody.wants", None)
     assert len(list(office.admin.notifies(timeout=5, stop_after=1))) == 1
+
+
+@pytest.mark.parametrize("number", ["%s", '"0%s"'])
+def test_an_event_that_is_told_of_twice_counts_once(office: Office, number: str) -> None:
+    """Else one that was delivered would wait again, and no later answer of its batch could be stored."""
+    office.sink("shop", "https://hooks.example.com", allow_private=False)
+    office.publish("shop.paid", "7", {CANARY: 1})
+    told = "select answer from queues.finish_deliveries('shop', %s::jsonb)"
+    with psycopg.connect(office.dsn, autocommit=True) as connection:
+        (held,) = connection.execute("select event_number from queues.claim_deliveries('shop', '30 s', 5)").fetchall()
+        outcome = f'{{"event_number": {number % held[0]}, "claim_no": 1, "result": '
+        twice = f'[{outcome}"delivered"}}, {outcome}"failed"}}, {outcome}"failed"}}]'
+        assert connection.execute(as_sql(told), (twice,)).fetchall() == [("done",)]
+        assert connection.execute(as_sql(told), (twice,)).fetchall() == [("already",)]
+    assert office.sql("select state, attempts, sinks_open from queues.outbox_delivery join queues.outbox_event e"
+                      " on e.id = outbox_delivery.event_id") == [("delivered", 1, 0)]  # fmt: skip
+
+
+def test_what_is_no_list_of_outcomes_is_refused_in_words(office: Office) -> None:
+    with psycopg.connect(office.dsn, autocommit=True) as connection:
+        for nonsense in (None, "7", "{}", "null"):
+            with pytest.raises(psycopg.Error) as wrong:
+                connection.execute("select queues.finish_deliveries('shop', %s::jsonb)", (nonsense,))
+            assert wrong.value.sqlstate == "RQ003"

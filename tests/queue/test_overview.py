@@ -98,6 +98,25 @@ def test_names_start_as_asked_and_are_few(q: Queue) -> None:
     assert [row["names"] for row in q.rows("select queues.names('type')")] == ["shop.pay"]
 
 
+def test_names_are_plain_ones_since_they_go_into_a_shell_s_command_line(q: Queue) -> None:
+    served = ["plain", "x;reboot", "$(reboot)", "-rf", "a b"]
+    q.rows("select queues.register_worker('w/1/x', 'w', 1, '1', %s, null, 1, '{}')", served)
+    assert [row["names"] for row in q.rows("select queues.names('queue')")] == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("worker", "host", "names"),
+    [("w\n/1/x", "h", ["a"]), ("w/1/x", "h\x1b[31m", ["a"]), ("w/1/x", "h", ["a\x07"]), ("w/1/x", "h", ["a", None])],
+)
+def test_a_worker_says_of_itself_what_people_can_be_shown(
+    q: Queue, worker: str, host: str, names: list[str | None]
+) -> None:
+    statement = "select queues.register_worker(%s, %s, 1, '1', %s, %s, 1, '{}')"
+    assert refused(lambda: q.rows(statement, worker, host, names, None))[0] == "RQ003"
+    assert refused(lambda: q.rows(statement, worker, host, None, names))[0] == "RQ003"
+    assert q.rows("select from queues.workers") == []
+
+
 def test_a_schedule_s_name_is_told_to_its_owner_only(q: Queue, login: Callable[[str], Connection]) -> None:
     q.rows("select queues.put_schedule('mine', 't', cron => '0 0 * * *')")
     assert [row["names"] for row in q.rows("select queues.names('schedule')")] == ["mine"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -11,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from reproq.db.connect import Connection, as_sql
 
-from .conftest import Queue, refused
+from .conftest import Queue, refused, wait_until
 
 CANARY = "canary-5f1c"
 RELATIONS = (
@@ -35,7 +36,7 @@ def login(q: Queue) -> Iterator[Callable[[str], Connection]]:
     made: list[tuple[str, Connection]] = []
 
     def make(role: str) -> Connection:
-        name = f"stolen_{role}_{os.getpid()}"
+        name = f"stolen_{role}_{os.getpid()}_{len(made)}"
         q.rows(f"create role {name} login password 'x' in role {role}")
         made.append((name, psycopg.connect(q.database.dsn, user=name, password="x", autocommit=True)))
         return made[-1][1]
@@ -173,3 +174,18 @@ def test_an_app_enqueues_and_cancels_its_own_and_is_told_nothing_of_others(
 def test_a_right_that_a_role_lacks_is_told_by_its_sqlstate(login: Callable[[str], Connection], role: str) -> None:
     conn = login(role)
     assert refused(lambda: conn.execute("select queues.replay(1)"))[0] == "42501"
+
+
+def test_a_schedule_that_two_logins_make_at_once_stays_the_first_ones(
+    q: Queue, login: Callable[[str], Connection]
+) -> None:
+    first, second = login("reproq_app"), login("reproq_app")
+    first.autocommit = False
+    first.execute("select queues.put_schedule('both', 'theirs', every => '1 day')")
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(refused, lambda: second.execute("select queues.put_schedule('both', 'x', every => '1 s')"))
+        wait_until(lambda: q.waits_for_a_lock(second))
+        first.commit()
+        assert late.result()[0] == "RQ004"
+    assert q.rows("select task_type from queues.schedules where schedule_name = 'both'") == [{"task_type": "theirs"}]
+    q.rows("select queues.drop_schedule('both')")

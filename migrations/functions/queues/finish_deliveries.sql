@@ -1,6 +1,7 @@
 -- What became of what was claimed: an array of {"event_number", "claim_no", "result": delivered | failed | returned, "status",
--- "error", "retry_after_s"}. A `returned` one wasn't sent and counts nothing. Answers for each `done`, `parked` (given up),
--- `already` (its claim, but told before), `lost` (somebody else has claimed it since: nothing is changed).
+-- "error", "retry_after_s"}. A `returned` one wasn't sent and counts nothing. Of an event that is named twice the first
+-- outcome counts. Answers for each `done`, `parked` (given up), `already` (its claim, but told before), `lost` (somebody else
+-- has claimed it since: nothing is changed).
 -- Locks in one order: deliveries, events, the sink.
 create or replace function queues.finish_deliveries(sink text, outcomes jsonb)
     returns table (event_number bigint, claim_no bigint, answer text)
@@ -15,6 +16,15 @@ declare
     failed integer := 0;
 begin
     perform internal.durable_commit();
+    if jsonb_typeof(outcomes) is distinct from 'array' then
+        raise exception using errcode = 'RQ003', message = 'the outcomes of deliveries are an array of objects';
+    end if;
+    -- Whoever tells of one event twice would count it twice: what is delivered must not wait again.
+    outcomes := (
+        select coalesce(jsonb_agg(x.o order by x.n), '[]') from (
+            select distinct on ((a.o ->> 'event_number')::bigint) a.o, a.n
+            from jsonb_array_elements(outcomes) with ordinality as a(o, n)
+            order by (a.o ->> 'event_number')::bigint, a.n) x);
     select array_agg(h.event_id), coalesce(array_agg(h.event_id) filter (where h.result = 'delivered'), '{}') into ours, delivered
     from (
         select d.event_id, o.result

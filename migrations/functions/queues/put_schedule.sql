@@ -37,7 +37,11 @@ begin
         next_slot = case when (s.cron, s.every, s.time_zone) is not distinct from (excluded.cron, excluded.every, excluded.time_zone)
                          then s.next_slot else excluded.next_slot end,
         last_error = null, tried_at = null, updated_at = now()
+    where internal.may_touch(s.created_by)  -- once more: somebody may have made it meanwhile
     returning s.next_slot into first_slot;
+    if not found then
+        raise exception using errcode = 'RQ004', message = format('schedule %s belongs to somebody else', schedule_name);
+    end if;
     perform pg_notify('reproq', 'house ');
     return first_slot;
 end $$;

@@ -11,6 +11,13 @@ begin
         raise exception using errcode = 'RQ003', message = 'a worker says too much of itself',
             hint = 'Names of at most 300 characters, 1,000 queues and prefixes, 4 MiB of types.';
     end if;
+    -- What people are shown of workers is what these say: one line of text each, that moves no cursor.
+    if coalesce(concat(worker_id, hostname, version, array_to_string(queues || prefixes, '')) ~ '[[:cntrl:]]', false)
+       or array_position(queues, null) is not null or array_position(prefixes, null) is not null
+       or jsonb_typeof(types) <> 'object' then
+        raise exception using errcode = 'RQ003', message = 'a worker says of itself what isn''t plain',
+            hint = 'Names of one line, without control characters; types as an object.';
+    end if;
     insert into queues.workers as w (id, hostname, pid, version, queues, prefixes, pool_size, task_types, takes_unknown)
     values (worker_id, hostname, pid, version, queues, prefixes, pool_size,
             array(select k from jsonb_object_keys(types) k order by k), takes_unknown)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
@@ -14,7 +15,7 @@ from reproq.db.connect import Connection, as_sql
 from reproq.db.migration import ledger
 from reproq.db.migration.files import OWNER, SCHEMAS, Migrations, load
 from reproq.db.migration.ledger import MigrationState
-from reproq.db.migration.roles import as_owner_if_possible, installed_owner, may_become
+from reproq.db.migration.roles import as_owner_if_possible, installed_owner, may_become, pin
 from reproq.models.errors import ReproqError
 
 T = TypeVar("T")
@@ -40,8 +41,9 @@ class Scene:
     dsn: str | None = None  # for rules that need a second connection
 
     def ask(self, statement: str, **more: object) -> list[tuple[Any, ...]]:
-        """Run one query of ours; it may use these names as parameters."""
-        return [tuple(row) for row in self.conn.execute(as_sql(statement), self.parameters | more).fetchall()]
+        """Run one query of ours; it may use these names as parameters. Names come out qualified."""
+        with _pinned(self.conn):
+            return [tuple(row) for row in self.conn.execute(as_sql(statement), self.parameters | more).fetchall()]
 
     def look(self, statement: str, **more: object) -> list[tuple[Any, ...]]:
         """Run one query over Reproq's own tables, which nobody may read but the owner and administrators."""
@@ -92,14 +94,13 @@ class Scene:
 
 
 def look_around(conn: Connection, dsn: str | None = None) -> Scene:
-    """Answers for a login of any kind; names come out qualified, whatever its search_path says."""
-    conn.execute("select set_config('search_path', 'pg_catalog, pg_temp', false)")
+    """Answers for a login of any kind, and leaves no setting behind in a session that may be a pooler's."""
     owner = installed_owner(conn)
     prefix = owner.removesuffix(OWNER) if owner and owner.endswith(OWNER) else ""
     files = load(role_prefix=prefix)
     here = _column(conn, "select nspname::text from pg_namespace where nspname = any(%s)", [list(SCHEMAS)])
     allowed = _seen(conn, owner, lambda: _column(conn, _ALLOWED)) if owner else []
-    state = _seen(conn, owner, lambda: _state(conn, files)) or ledger.read(conn, files)
+    state = _seen(conn, owner, lambda: _state(conn, files)) or _read(conn, files)
     return Scene(
         conn,
         files,
@@ -113,11 +114,24 @@ def look_around(conn: Connection, dsn: str | None = None) -> Scene:
 
 
 def _column(conn: Connection, statement: str, values: list[Any] | None = None) -> list[str]:
-    return [str(row[0]) for row in conn.execute(as_sql(statement), values).fetchall()]
+    with _pinned(conn):
+        return [str(row[0]) for row in conn.execute(as_sql(statement), values).fetchall()]
+
+
+@contextmanager
+def _pinned(conn: Connection) -> Iterator[None]:
+    with conn.transaction():
+        pin(conn)
+        yield
+
+
+def _read(conn: Connection, files: Migrations) -> MigrationState:
+    with _pinned(conn):
+        return ledger.read(conn, files)
 
 
 def _state(conn: Connection, files: Migrations) -> MigrationState:
-    found = ledger.read(conn, files)
+    found = _read(conn, files)
     if not found.readable:
         raise psycopg.errors.InsufficientPrivilege
     return found

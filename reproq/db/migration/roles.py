@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -17,6 +18,7 @@ from psycopg import sql
 from reproq.db.connect import Connection, as_sql
 from reproq.db.errors import MigrationRefused, first_line
 from reproq.db.migration.files import SCHEMAS, Migrations
+from reproq.db.migration.script import SEARCH_PATH
 
 ROLE_TRIES = 20
 _RIVAL = {"42710", "23505", "40001", "40P01"}  # exists, exists, serialization, deadlock
@@ -44,13 +46,12 @@ class Ownership:
 
 def who(conn: Connection) -> Login:
     """Ask who we are."""
-    row = conn.execute(
+    ((name, database, superuser, makes_roles, creates),) = _ask(
+        conn,
         "select current_user::text, current_database()::text, rolsuper, rolcreaterole,"
         " has_database_privilege(current_user, current_database(), 'CREATE')"
-        " from pg_catalog.pg_roles where rolname = current_user"
-    ).fetchone()
-    assert row is not None
-    name, database, superuser, makes_roles, creates = row
+        " from pg_catalog.pg_roles where rolname = current_user",
+    )
     return Login(
         str(name), str(database), bool(superuser), bool(makes_roles or superuser), bool(creates),
         conn.info.server_version,
@@ -83,44 +84,43 @@ def lift_limits(conn: Connection) -> None:
 def missing_roles(conn: Connection, files: Migrations) -> list[str]:
     """Return the names of our roles that the server lacks."""
     names = list(files.role_names)
-    rows = conn.execute("select rolname::text from pg_catalog.pg_roles where rolname = any(%s)", [names])
+    rows = _ask(conn, "select rolname::text from pg_catalog.pg_roles where rolname = any(%s)", names)
     found = {row[0] for row in rows}
     return [name for name in files.role_names if name not in found]
 
 
 def installed_owner(conn: Connection) -> str | None:
     """Return who owns the schema that is installed."""
-    row = conn.execute(
+    rows = _ask(
+        conn,
         "select pg_catalog.pg_get_userbyid(c.relowner)::text from pg_catalog.pg_class c"
         " join pg_catalog.pg_namespace n on n.oid = c.relnamespace"
-        " where n.nspname = 'internal' and c.relname = 'schema_version'"
-    ).fetchone()
-    return None if row is None else str(row[0])
+        " where n.nspname = 'internal' and c.relname = 'schema_version'",
+    )
+    return str(rows[0][0]) if rows else None
 
 
 def may_become(conn: Connection, role: str) -> bool:
     """Say whether SET ROLE would work (16+ separates that right from membership)."""
     right = "SET" if conn.info.server_version >= 160000 else "MEMBER"
-    row = conn.execute(
-        "select pg_catalog.pg_has_role(current_user, oid, %s) from pg_catalog.pg_roles where rolname = %s",
-        [right, role],
-    ).fetchone()
-    return row is not None and bool(row[0])
+    statement = "select pg_catalog.pg_has_role(current_user, oid, %s) from pg_catalog.pg_roles where rolname = %s"
+    return _ask(conn, statement, right, role) == [(True,)]
 
 
 @contextmanager
 def as_owner_if_possible(conn: Connection) -> Iterator[None]:
     """Be the installation's owner for one transaction, where the login may: a member needn't inherit its rights."""
+    owner = installed_owner(conn)
+    becomes = owner is not None and may_become(conn, owner)
     with conn.transaction():
-        owner = installed_owner(conn)
-        if owner and may_become(conn, owner):
+        if owner is not None and becomes:
             conn.execute(sql.SQL("set local role {}").format(sql.Identifier(owner)))
         yield
 
 
 def missing_schemas(conn: Connection) -> list[str]:
     """Return the names of our schemas that the database lacks."""
-    rows = conn.execute("select nspname::text from pg_catalog.pg_namespace where nspname = any(%s)", [list(SCHEMAS)])
+    rows = _ask(conn, "select nspname::text from pg_catalog.pg_namespace where nspname = any(%s)", list(SCHEMAS))
     found = {row[0] for row in rows}
     return [name for name in SCHEMAS if name not in found]
 
@@ -189,10 +189,21 @@ def _let_owner_create(conn: Connection, login: Login, files: Migrations) -> None
 
 
 def _owner_creates(conn: Connection, files: Migrations) -> bool:
-    row = conn.execute(
-        "select pg_catalog.has_database_privilege(%s::name, current_database(), 'CREATE')", [files.owner]
-    ).fetchone()
-    return row is not None and bool(row[0])
+    statement = "select pg_catalog.has_database_privilege(%s::name, current_database(), 'CREATE')"
+    return _ask(conn, statement, files.owner) == [(True,)]
+
+
+def pin(conn: Connection) -> None:
+    """For this transaction names mean what the server says: an administrator asks here, and others may create in
+    `public` or in a schema that the database's search_path names."""
+    conn.execute(as_sql(SEARCH_PATH))
+
+
+def _ask(conn: Connection, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Rolled back, so that a transaction around it keeps its own search_path."""
+    with conn.transaction(force_rollback=True):
+        pin(conn)
+        return [tuple(row) for row in conn.execute(as_sql(statement), values or None).fetchall()]
 
 
 def _patiently(conn: Connection, statement: sql.Composable | str) -> None:
@@ -201,6 +212,7 @@ def _patiently(conn: Connection, statement: sql.Composable | str) -> None:
         try:
             with conn.transaction():
                 lift_limits(conn)
+                pin(conn)
                 conn.execute(statement)  # type: ignore[arg-type]
             return
         except psycopg.Error as exc:

@@ -4,6 +4,7 @@ from reproq.db.migration import ledger
 from reproq.db.migration.files import SCHEMAS, Migrations, SqlFile
 
 LOCK = "select pg_catalog.pg_advisory_xact_lock(7238244201917)"  # any fixed number; locks are per database
+# First in each transaction: whoever may create in `public` must not run anything as the administrator who migrates.
 SEARCH_PATH = "set local search_path = pg_catalog, pg_temp"
 _NAMES = ", ".join(f"'{schema}'" for schema in SCHEMAS)
 FOREIGN = f"""
@@ -20,6 +21,7 @@ def roles(files: Migrations) -> str:
 -- NAME may then run `reproq migrate`. Without -v login=NAME only the roles are made.
 \\set ON_ERROR_STOP on
 begin;
+{SEARCH_PATH};
 {files.roles.text.strip()}
 grant create on database :"DBNAME" to {files.owner};
 \\if :{{?login}}
@@ -35,10 +37,10 @@ def everything(files: Migrations) -> str:
         f"-- Reproq's schema, version {files.schema_version}, for `psql -f` as a superuser, or as a login with"
         "\n-- CREATEROLE that owns the database. Safe to run again, and over an older version.",
         "\\set ON_ERROR_STOP on\nset client_min_messages = warning;",
-        f"begin;\n{files.roles.text.strip()}\n{_able(files)}\ncommit;",
-        f"begin;\nset local lock_timeout = 0;\n{LOCK};\nset local lock_timeout = '10s';",
+        f"begin;\n{SEARCH_PATH};\n{files.roles.text.strip()}\n{_able(files)}\ncommit;",
+        f"begin;\n{SEARCH_PATH};\nset local lock_timeout = 0;\n{LOCK};\nset local lock_timeout = '10s';",
         _guard(files),
-        f"set local role {files.owner};\n{SEARCH_PATH};",
+        f"set local role {files.owner};",
         *(f"create schema if not exists {schema};" for schema in SCHEMAS),
         ledger.TABLES,
         *(_once(file) for file in files.numbered),

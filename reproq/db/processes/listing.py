@@ -11,7 +11,7 @@ from reproq.db.processes.errors import ProcessError
 # Rows go through JSON: the user's own tables may lack a column that ours have.
 _ROWS = sql.SQL("""
     select * from (
-        select r.{id}, {state}, (to_jsonb(r) ->> 'created_at')::timestamptz, {attempts}, {reason}
+        select r.{id}, {state}, (pg_catalog.to_jsonb(r) ->> 'created_at')::timestamptz, {attempts}, {reason}
         from {root} r {joins}) as found (id, state, created_at, attempts, reason)
     where %(state)s::text is null or state = %(state)s
     order by id desc limit %(limit)s
@@ -88,8 +88,8 @@ def _coalesced(joined: list[str], what: str, otherwise: str | None = None) -> sq
     """What a process's end says; what a person found out later says more."""
     if "ended" not in joined:
         return _NULL
-    told = [sql.SQL("to_jsonb(ended) ->> {}").format(what), sql.Literal(otherwise)]
+    told = [sql.SQL("pg_catalog.to_jsonb(ended) ->> {}").format(what), sql.Literal(otherwise)]
     if "resolved" in joined:
-        known = sql.SQL("to_jsonb(resolved) ->> 'resolution'") if what == "reason" else sql.SQL("'resolved'")
-        told.insert(0, sql.SQL("case when to_jsonb(resolved) is not null then {} end").format(known))
+        known = sql.SQL("pg_catalog.to_jsonb(resolved) ->> 'resolution'") if what == "reason" else sql.SQL("'resolved'")
+        told.insert(0, sql.SQL("case when pg_catalog.to_jsonb(resolved) is not null then {} end").format(known))
     return sql.SQL("coalesce({})").format(sql.SQL(", ").join(told))

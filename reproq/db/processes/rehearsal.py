@@ -156,7 +156,9 @@ def _writes(conn: Connection, dsn: str, process: Process, base: int, snapshot: s
 
 
 def _with_our_mark(conn: Connection, table: sql.Identifier, mark: str, base: int) -> list[tuple[str, dict[str, Any]]]:
-    query = sql.SQL("select ctid::text, to_jsonb(t) from {} t where " + _OURS.format(mark) + " order by ctid")
+    query = sql.SQL(
+        "select ctid::text, pg_catalog.to_jsonb(t) from {} t where " + _OURS.format(mark) + " order by ctid"
+    )
     found: Any = conn.execute(query.format(table), {"base": base, "window": WINDOW}).fetchall()
     return list(found)
 

@@ -42,7 +42,8 @@ _SUPERVISORS = """
     order by id
 """
 _ROOT = """
-    select clock_timestamp(), (to_jsonb(r) ->> 'created_at')::timestamptz, to_jsonb(r) from {} r where r.{} = %s
+    select clock_timestamp(), (pg_catalog.to_jsonb(r) ->> 'created_at')::timestamptz, pg_catalog.to_jsonb(r)
+    from {} r where r.{} = %s
 """
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = ("attempt_id", "task_run_id")
@@ -117,7 +118,7 @@ def _rows(conn: Connection, process: Process, fact: Fact, facts: list[Fact], num
         mine = sql.SQL("f.attempt_id in (select f.attempt_id from {} f where {})").format(
             process.table(bridge.name), mine
         )
-    query = sql.SQL("select f.created_at, to_jsonb(f) from {} f where {} order by f.created_at").format(
+    query = sql.SQL("select f.created_at, pg_catalog.to_jsonb(f) from {} f where {} order by f.created_at").format(
         process.table(fact.name), mine
     )
     found: Any = conn.execute(query, {"id": number}).fetchall()
