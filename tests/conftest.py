@@ -2,12 +2,14 @@
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.sql import SQL, Composed, Identifier
 
 from reproq.db.connect import Connection, as_sql, connect
 from reproq.db.embedded import UNSAFE_AND_FAST, EmbeddedServer, throwaway
@@ -60,6 +62,25 @@ def _servers_here() -> dict[str, Binaries]:
 
 
 SERVERS = _servers_here()
+# Each test has a database of its own. On ext4 a copy takes up to a second where others were dropped a moment ago (it looks
+# past every inode that was freed lately), in memory 50 ms.
+_MEMORY = Path("/dev/shm")
+_NEEDED = 4 << 30
+
+
+def fast_folder() -> Path | None:
+    """In memory, if there is room for the servers of a few test processes; else where temporary files go."""
+    try:
+        roomy = shutil.disk_usage(_MEMORY).free >= _NEEDED and os.access(_MEMORY, os.W_OK | os.X_OK)
+    except OSError:
+        return None
+    return _MEMORY if roomy else None
+
+
+def copy_of(template: str, server: EmbeddedServer, name: str) -> Composed:
+    """The statement that makes a database by copying files: through the write-ahead log it takes three times as long."""
+    by_files = SQL(" strategy file_copy" if server.binaries is None or server.binaries.major >= 15 else "")
+    return SQL("create database {} template {}{}").format(Identifier(name), Identifier(template), by_files)
 
 
 def pytest_report_header() -> list[str]:
@@ -85,7 +106,7 @@ def running() -> Iterator[Callable[[str], EmbeddedServer]]:
 
         def get(kind: str) -> EmbeddedServer:
             if kind not in started:
-                started[kind] = stack.enter_context(throwaway(UNSAFE_AND_FAST, SERVERS[kind]))
+                started[kind] = stack.enter_context(throwaway(UNSAFE_AND_FAST, SERVERS[kind], fast_folder()))
             return started[kind]
 
         yield get
@@ -121,7 +142,7 @@ def new_database(server: EmbeddedServer) -> Iterator[Callable[..., Database]]:
     def make(template: str = "template0") -> Database:
         made.append(Database(server, f"test_{os.getpid()}_{next(_numbers)}"))
         with connect(server.dsn("postgres", "postgres"), name="test") as conn:
-            conn.execute(as_sql(f"create database {made[-1].name} template {template}"))
+            conn.execute(copy_of(template, server, made[-1].name))
         return made[-1]
 
     yield make

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from reproq.db.connect import connect
 from reproq.db.embedded import UNSAFE_AND_FAST, EmbeddedServer, binaries, throwaway
+from tests.conftest import fast_folder
 
 from . import aids
 
@@ -49,7 +50,7 @@ def new_login(server: EmbeddedServer) -> Iterator[Callable[..., str]]:
 @pytest.fixture
 def own_server(server: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """A server nobody else uses, of the same kind: its roles are whatever the test makes them."""
-    with throwaway(UNSAFE_AND_FAST, server.binaries) as own:
+    with throwaway(UNSAFE_AND_FAST, server.binaries, fast_folder()) as own:
         yield own
 
 

@@ -392,6 +392,15 @@ def test_sweeping_leaves_a_living_throw_away_server_alone() -> None:
         assert ask(server, "select 1") == 1
 
 
+def test_a_throw_away_server_lives_and_is_swept_in_the_folder_that_it_is_given(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    left = tmp_path / "reproq-throwaway-left"
+    left.mkdir()
+    with embedded.throwaway(parent=tmp_path) as server:
+        assert server.folder.parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_install_makes_logins_that_are_no_superusers(folder: Path) -> None:
     with EmbeddedServer(folder) as server:
         server.install(say=lambda _: None)

@@ -14,7 +14,7 @@ from reproq import log
 from reproq.cli.options import loaded
 from reproq.db.connect import as_sql, connect
 from reproq.db.embedded import UNSAFE_AND_FAST, EmbeddedServer, throwaway
-from tests.conftest import Database
+from tests.conftest import Database, fast_folder
 from tests.worker.harness import ROOT, House, processes, wait_until
 
 PAYLOAD, PASSWORD, KEY = "canary-payload-7f3a", "canary-password-91c2", "canary-key-5d08"
@@ -85,7 +85,7 @@ printf '{"v":1,"id":%s,"claim_no":1,"success":true}\\n' "$line"
 
 @pytest.fixture(scope="module")
 def talkative() -> Iterator[EmbeddedServer]:
-    with throwaway({**UNSAFE_AND_FAST, **TALKATIVE}) as server:
+    with throwaway({**UNSAFE_AND_FAST, **TALKATIVE}, parent=fast_folder()) as server:
         server.install(say=lambda _: None)
         yield server
 

@@ -14,14 +14,17 @@ from reproq.db.embedded.server import EmbeddedServer
 
 THROWAWAY = "reproq-throwaway-"
 # For tests only: a crash of the machine loses everything.
-UNSAFE_AND_FAST = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
+UNSAFE_AND_FAST = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "512MB"}
 
 
 @contextmanager
-def throwaway(settings: Mapping[str, str] | None = None, binaries: Binaries | None = None) -> Iterator[EmbeddedServer]:
+def throwaway(
+    settings: Mapping[str, str] | None = None, binaries: Binaries | None = None, parent: Path | None = None
+) -> Iterator[EmbeddedServer]:
     """Run a server in a temporary folder; both are gone afterwards, even if this process is killed."""
-    sweep()
-    with _claimed_folder() as folder:
+    parent = parent or Path(tempfile.gettempdir())
+    sweep(parent)
+    with _claimed_folder(parent) as folder:
         server = EmbeddedServer(folder, settings=settings, binaries=binaries, kept=False)
         try:
             yield server.start()
@@ -30,9 +33,9 @@ def throwaway(settings: Mapping[str, str] | None = None, binaries: Binaries | No
 
 
 @contextmanager
-def _claimed_folder() -> Iterator[Path]:
+def _claimed_folder(parent: Path) -> Iterator[Path]:
     """Make a folder that sweep() can't mistake for a left-over one: it bears its name only once it is locked."""
-    fresh = Path(tempfile.mkdtemp(prefix="reproq-new-"))
+    fresh = Path(tempfile.mkdtemp(prefix="reproq-new-", dir=parent))
     fresh.chmod(0o711 if os.geteuid() == 0 else 0o700)
     lock = Folder(fresh).try_lock("throwaway.lock")
     folder = fresh.rename(fresh.with_name(fresh.name.replace("reproq-new-", THROWAWAY)))
@@ -44,9 +47,9 @@ def _claimed_folder() -> Iterator[Path]:
             os.close(lock)
 
 
-def sweep() -> None:
+def sweep(parent: Path | None = None) -> None:
     """Remove throw-away folders whose starter and keeper were both killed."""
-    for path in Path(tempfile.gettempdir()).glob(THROWAWAY + "*"):
+    for path in (parent or Path(tempfile.gettempdir())).glob(THROWAWAY + "*"):
         folder = Folder(path)
         try:
             _sweep_one(folder)
