@@ -8,6 +8,7 @@ declare
     parents bigint[];
     child record;
     told integer := 0;
+    must_wait integer;
 begin
     loop
         parents := array(select p.parent_id from internal.parent_over p order by p.parent_id limit 5000 for update skip locked);
@@ -23,21 +24,23 @@ begin
                 from edges e left join queues.task_runs t on t.id = e.parent_id
                 group by e.child_id
             )
-            select n.over, n.culprit, t.id, t.queue_name, t.task_type, t.waiting_for, t.limit_key, t.run_after, t.claim_no, t.attempt_count
+            select n.over, n.culprit, t.id, t.queue_name, t.task_type, t.waiting_for, t.limit_key, t.limit_slot, t.run_after, t.claim_no, t.attempt_count
             from news n join queues.task_runs t on t.id = n.child_id
             where t.status = 'PENDING' and t.deleted_at is null
             order by t.id for update of t
         loop
             told := told + 1;
+            -- For a slot of its key, whatever its parents do: one that was replayed meanwhile doesn't count them any more.
+            must_wait := (child.limit_key is not null and child.limit_slot is null)::integer;
             if child.culprit is not null then
                 perform internal.cancel_child(child.id, child.culprit);
             else
                 update queues.task_runs t
-                set waiting_for = greatest(0, t.waiting_for - child.over), updated_at = clock_timestamp() where t.id = child.id;
-                if child.waiting_for <= child.over and child.run_after <= now() then
-                    perform internal.wake_sleepers(child.queue_name, child.task_type);
-                elsif child.limit_key is not null then
+                set waiting_for = greatest(must_wait, t.waiting_for - child.over), updated_at = clock_timestamp() where t.id = child.id;
+                if must_wait > 0 then
                     perform internal.admit(child.limit_key);
+                elsif child.waiting_for <= child.over and child.run_after <= now() then
+                    perform internal.wake_sleepers(child.queue_name, child.task_type);
                 end if;
             end if;
         end loop;
