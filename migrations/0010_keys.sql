@@ -10,3 +10,6 @@ create constraint trigger task_runs_admit after insert on queues.task_runs defer
 create index task_runs_parked_due on queues.task_runs (run_after)
     where limit_key is not null and limit_slot is null and status in ('PENDING', 'RETRYING') and deleted_at is null;
 alter table internal.flow add swept_to text not null default '';
+
+-- A child that is replayed before its parents are over waits for them again.
+create index task_dependency_child on queues.task_dependency (child_id);

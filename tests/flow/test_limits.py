@@ -263,8 +263,8 @@ def test_a_transaction_leaves_room_in_the_lock_table_however_many_keys_it_names(
 
 def _parked(flow: Flow, keys: int, run_after: str) -> None:
     flow.rows(
-        "insert into queues.task_runs (task_type, queue_name, priority, run_after, payload_json, spec_hash, max_attempts,"
-        f" limit_key, waiting_for) select 't', 'default', 0, {run_after}, '{{}}', '', 3, 'a:' || i, 1"
+        "insert into queues.task_runs (task_type, queue_name, priority, run_after, payload_json, spec_hash,"
+        f" max_attempts, limit_key, waiting_for) select 't', 'default', 0, {run_after}, '{{}}', '', 3, 'a:' || i, 1"
         f" from generate_series(1, {keys}) i"
     )
 

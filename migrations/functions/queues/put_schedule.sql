@@ -28,7 +28,8 @@ begin
     if exists (select from queues.schedules s where s.schedule_name = put_schedule.schedule_name and not internal.may_touch(s.created_by)) then
         raise exception using errcode = 'RQ004', message = format('schedule %s belongs to somebody else', schedule_name);
     end if;
-    first_slot := case when cron is null then (now() at time zone 'UTC' + every) at time zone 'UTC' else queues.cron_next(cron, time_zone, now()) end;
+    first_slot := case when cron is null then (now() at time zone 'UTC' + every) at time zone 'UTC'
+                       else queues.cron_next(cron, time_zone, now()) end;
     insert into queues.schedules as s (schedule_name, cron, every, time_zone, task_type, payload_json, queue_name, priority,
                                        max_attempts, catch_up, enabled, next_slot)
     values (schedule_name, cron, every, time_zone, task_type, payload, queue_name, priority, max_attempts, catch_up, enabled, first_slot)
