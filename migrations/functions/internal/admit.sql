@@ -3,7 +3,7 @@
 -- later at most: waiting here could be a deadlock, and would keep a finish from ending.
 create or replace function internal.admit(limit_key text) returns integer
     language plpgsql volatile
-    set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+    set search_path = pg_catalog, pg_temp set jit = off set enable_seqscan = off as $$
 #variable_conflict use_variable
 declare
     bound queues.limits;

@@ -2,7 +2,7 @@
 -- are no more). From key to key by the index.
 create or replace function internal.keys_behind(seen text, most integer, out due text[], out upto text)
     language plpgsql stable
-    set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+    set search_path = pg_catalog, pg_temp set jit = off set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_variable
 declare
     keys text[];

@@ -1,7 +1,7 @@
 -- The keys of tasks that wait for a slot and fell due after a moment. Of 5,000 tasks at most: the rest is found by the walk.
 create or replace function internal.keys_fallen_due(since timestamptz) returns setof text
     language plpgsql stable
-    set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+    set search_path = pg_catalog, pg_temp set jit = off set enable_seqscan = off set enable_bitmapscan = off as $$
 begin
     return query
     select d.limit_key::text

@@ -1,7 +1,7 @@
 -- What was admitted to a slot of its key before its queue or type was paused leaves it to others, and waits for one again.
 create or replace function internal.leave_paused_slots() returns void
     language plpgsql volatile
-    set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+    set search_path = pg_catalog, pg_temp set jit = off set enable_seqscan = off as $$
 declare
     paused_queues text[] := array(select s.queue_name::text from queues.queue_settings s where s.paused);
     paused_types text[] := array(select y.task_type::text from queues.task_types y where y.paused);

@@ -3,7 +3,7 @@
 -- most, and every key has its turn: what waits without end at many keys keeps nobody behind it waiting.
 create or replace function internal.sweep_keys() returns void
     language plpgsql volatile
-    set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+    set search_path = pg_catalog, pg_temp set jit = off set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
     was internal.flow;
     parked text;
