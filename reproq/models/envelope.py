@@ -44,6 +44,8 @@ def read_envelope(line: bytes, task_id: int, claim_no: int, *, trusted: bool = F
         if error or invalid:
             raise BadEnvelope("it says success and names an error")
         outcome = {"id": task_id, "claim_no": claim_no, "success": True, "payload": envelope.get("payload")}
+        if "cpu_s" in envelope:
+            _measure(envelope, outcome)
         return outcome | _word(envelope) if trusted else outcome
     if success is not False:
         raise BadEnvelope("success is neither true nor false")
@@ -72,13 +74,17 @@ def _failure(envelope: dict[str, Any], error: object, invalid: object) -> Outcom
         outcome["error_detail"] = detail
     if envelope.get("final") is True:
         outcome["final"] = True
-    for measure in ("cpu_s", "max_rss_kb"):
-        if isinstance(envelope.get(measure), int | float):
-            outcome[measure] = envelope[measure]
+    _measure(envelope, outcome)
     retry_in = _delay(envelope, "retry_in_s")
     if retry_in is not None:
         outcome["retry_in_s"] = retry_in
     return outcome
+
+
+def _measure(envelope: dict[str, Any], outcome: Outcome) -> None:
+    for measure in ("cpu_s", "max_rss_kb"):
+        if isinstance(envelope.get(measure), int | float):
+            outcome[measure] = envelope[measure]
 
 
 def _delay(envelope: dict[str, Any], name: str) -> float | None:

@@ -84,7 +84,9 @@ class Floor:
         child.station.note(ran_s)
         if child.printed:
             self._output.end(child)
-        if not outcome["success"]:
+        if outcome["success"] and execution.end is End.CANCELLED and not outcome.get("finished"):
+            outcome |= failure(execution, FailureKind.INTERRUPTED, "it was cancelled")  # only how it ended is told
+        if not outcome["success"] or "cpu_s" in outcome:
             _explain(child, execution, outcome)
         if outcome.pop("finished", False):
             self._books.committed(execution, outcome)
@@ -324,14 +326,14 @@ class Floor:
 
 
 def _explain(child: Child, execution: Execution, outcome: Outcome) -> None:
-    """What the event of a failed execution should tell."""
+    """What the event that ends an execution should tell. What a success printed is in the log."""
     outcome["detail"] = {
         "child": child.key,
         "pid": child.pid,
         "duration_s": round(time.monotonic() - execution.handed_at, 6),
         "cpu_s": outcome.pop("cpu_s", None),
         "max_rss_kb": outcome.pop("max_rss_kb", None),
-        "output": child.tail() or None,
+        "output": None if outcome["success"] else child.tail() or None,
     }
 
 

@@ -86,6 +86,34 @@ def test_a_task_waits_for_its_parents_and_for_its_key(flow: Flow) -> None:
     assert [row.id for row in flow.claim(10)] == [child]
 
 
+def test_a_child_that_is_replayed_waits_for_the_parents_that_are_not_over(flow: Flow) -> None:
+    first, second = flow.claimed("a"), flow.claimed("a")
+    child = flow.enqueue("b", after=[first.id, second.id])
+    flow.cancel(child)
+    flow.succeed(first)
+    assert flow.replay(child) == "replayed"
+    assert (flow.waiting(child), flow.claim(10)) == (1, [])
+    flow.succeed(second)
+    assert [row.id for row in flow.claim(10)] == [child]
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_child_that_is_replayed_early_still_waits_for_a_slot_of_its_key(flow: Flow, told: bool) -> None:
+    blocker, parent = flow.enqueue("t", limit_key="k"), flow.enqueue("a")
+    child = flow.enqueue("b", after=[parent], limit_key="k")
+    by_id = {row.id: row for row in flow.claim(10)}
+    flow.cancel(child)
+    if told:  # as one that was replayed when nobody counted its parents any more
+        flow.replay(child)
+        flow.set(child, "waiting_for = 1")
+    else:
+        assert flow.replay(child) == "replayed"
+    flow.succeed(by_id[parent])
+    assert flow.claim(10) == []
+    flow.succeed(by_id[blocker])
+    assert [row.id for row in flow.claim(10)] == [child]
+
+
 def test_children_of_one_call_wait_all(flow: Flow) -> None:
     parent = flow.enqueue("a")
     children = flow.enqueue_many("b", [{"n": n} for n in range(5)], after=[parent])

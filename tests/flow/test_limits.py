@@ -13,6 +13,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from reproq.db.connect import connect
+from tests.queue.conftest import wait_until
 
 from .conftest import Flow
 
@@ -222,3 +223,68 @@ def test_sixteen_claimers_never_exceed_a_limit_and_finish_all(flow: Flow, scope:
     pool.shutdown()
     assert flow.count("status = 'SUCCESSFUL'") + flow.count("failure_kind = 'lease_expired'") == 300
     assert flow.value("select max(n) from public.most") == limit
+
+
+@pytest.mark.parametrize("limit", [{}, {"rate": 100, "burst": 100}], ids=["slots", "rate"])
+def test_an_open_transaction_holds_neither_a_key_nor_its_bucket(flow: Flow, limit: dict[str, int]) -> None:
+    flow.limit("key", "k:*", 2, **limit)
+    flow.enqueue_many("t", [{}] * 3, limit_key="k:1")
+    held, _ = flow.claim(10)
+    with connect(flow.database.dsn, name="test") as app, app.transaction():
+        app.execute("select queues.enqueue('t', limit_key => 'k:1'), queues.enqueue('t', limit_key => 'k:2')")
+        flow.rows("set statement_timeout = '5 s'")
+        flow.succeed(held)
+        assert len(flow.claim(10)) == 1
+        assert flow.claim(10) == []
+    assert [row.row["task_type"] for row in flow.claim(10)] == ["t"]  # k:2, admitted by the commit
+
+
+def test_a_task_with_a_key_is_admitted_by_the_commit_of_its_own_transaction(flow: Flow) -> None:
+    with flow.admin.transaction():
+        first, second = flow.enqueue("t", limit_key="k"), flow.enqueue("t", limit_key="k")
+        assert (flow.waiting(first), flow.waiting(second)) == (1, 1)
+    assert (flow.waiting(first), flow.waiting(second)) == (0, 1)
+
+
+def test_a_transaction_leaves_room_in_the_lock_table_however_many_keys_it_names(flow: Flow) -> None:
+    locks = "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
+    with flow.admin.transaction():
+        flow.rows("select queues.enqueue('t', limit_key => 'k:' || i) from generate_series(1, 1500) i")
+        flow.rows("set constraints all immediate")
+        assert flow.value(locks) == 1000
+    assert flow.count("waiting_for = 0") == 1000
+
+    def all_admitted() -> bool:
+        flow.sweep()
+        return flow.count("waiting_for = 0") == 1500
+
+    wait_until(all_admitted)
+
+
+def _parked(flow: Flow, keys: int, run_after: str) -> None:
+    flow.rows(
+        "insert into queues.task_runs (task_type, queue_name, priority, run_after, payload_json, spec_hash,"
+        f" max_attempts, limit_key, waiting_for) select 't', 'default', 0, {run_after}, '{{}}', '', 3, 'a:' || i, 1"
+        f" from generate_series(1, {keys}) i"
+    )
+
+
+def test_what_falls_due_is_admitted_however_many_keys_wait_before_it(flow: Flow) -> None:
+    _parked(flow, 30000, "now() + interval '1 day'")
+    last = flow.enqueue("t", limit_key="z", scheduled_at="2999-01-01")
+    flow.set(last, "run_after = now()")
+    flow.sweep()
+    assert [row.id for row in flow.claim(10)] == [last]
+
+
+def test_the_walk_along_the_keys_goes_on_where_it_ended(flow: Flow) -> None:
+    _parked(flow, 30000, "now() + interval '1 day'")
+    last = flow.enqueue("t", limit_key="z", scheduled_at="2999-01-01")
+    flow.set(last, "run_after = now() - interval '1 hour'")  # long ago: only the walk finds it
+
+    def swept() -> bool:
+        flow.rows("update internal.flow set swept_at = now() - interval '2 s'")
+        flow.rows("select internal.sweep_keys()")
+        return flow.waiting(last) == 0
+
+    wait_until(swept)

@@ -35,6 +35,30 @@ def test_a_claim_with_hints_from_before_the_pause_knows_of_it(flow: Flow) -> Non
     assert len(flow.claim(2, hints=hints)) == 2
 
 
+@pytest.mark.parametrize("admitted", [False, True])
+@pytest.mark.parametrize("what", ["queue", "type"])
+def test_what_is_paused_keeps_no_other_task_of_its_key_waiting(flow: Flow, what: str, admitted: bool) -> None:
+    def pause(paused: bool) -> None:
+        if what == "queue":
+            flow.pause_queue("stopped", paused)
+        else:
+            flow.pause_type("a", paused)
+
+    if not admitted:
+        pause(True)
+    first = flow.enqueue("a", queue_name="stopped", limit_key="k")
+    other = flow.enqueue("b", limit_key="k")
+    pause(True)
+    flow.sweep()
+    (held,) = flow.claim(10)
+    assert held.id == other
+    pause(False)
+    flow.sweep()
+    assert flow.claim(10) == []
+    flow.succeed(held)
+    assert [row.id for row in flow.claim(10)] == [first]
+
+
 def test_what_runs_goes_on(flow: Flow) -> None:
     held = flow.claimed("a")
     flow.pause_queue("default")

@@ -139,3 +139,8 @@ def test_a_bad_expression_is_refused_in_one_line(database: Database, expression:
 @pytest.mark.parametrize("zone", ["", "Mars/Olympus", "CEST", "+02:00", "europe/berlin2"])
 def test_a_zone_that_is_no_place_is_refused(database: Database, zone: str) -> None:
     assert "no time zone" in database.execute("select queues.cron_fault('* * * * *', %s)", zone)[0][0]
+
+
+def test_blanks_around_an_expression_mean_nothing(database: Database) -> None:
+    sql = "select queues.cron_next(%s, 'UTC', '2030-01-01 00:00+00') = '2030-01-01 12:30+00'"
+    assert database.execute(sql, "\t30 \t 12 * * *\r\n") == [(True,)]

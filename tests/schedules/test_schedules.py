@@ -112,6 +112,22 @@ def test_the_next_five_slots_are_told(database: Database) -> None:
     assert [row[0].astimezone(UTC) for row in rows] == [NOON + timedelta(hours=hour) for hour in range(5)]
 
 
+def test_the_days_of_an_interval_are_the_same_for_every_session(database: Database) -> None:
+    put(database, cron=None, every=timedelta(days=1))
+    database.execute("update queues.schedules set next_slot = '2030-03-30 12:00+00'")
+    told = "select slot at time zone 'UTC' from queues.schedule_slots('s', 2) slot"
+    with connect(database.dsn, name="test") as conn:
+        conn.execute("set timezone = 'Europe/Berlin'")
+        assert conn.execute(told).fetchall() == [(datetime(2030, 3, 30, 12),), (datetime(2030, 3, 31, 12),)]
+
+
+def test_of_missed_months_the_latest_is_caught_up(database: Database) -> None:
+    put(database, cron=None, every="1 month")
+    database.execute("update queues.schedules set next_slot = '2030-07-01 00:00+00'")
+    assert enqueue_due(database, datetime(2030, 8, 30, 23, tzinfo=UTC)) == 1
+    assert due(database) == [datetime(2030, 8, 1, tzinfo=UTC)]
+
+
 def test_one_bad_schedule_stops_no_other_and_says_why(database: Database) -> None:
     put(database, "bad", payload=psycopg.types.json.Jsonb({"long": "x" * 5000}))
     put(database, "good")
@@ -134,6 +150,7 @@ def test_one_bad_schedule_stops_no_other_and_says_why(database: Database) -> Non
         ("'s', 't', cron => '* * * * *', every => '1 h'", "either a cron expression or an interval"),
         ("'s', 't', every => '0'", "an interval lies within"),
         ("'s', 't', every => '1 ms'", "an interval lies within"),
+        ("'s', 't', every => '1 month -29 days'", "no part of an interval is negative"),
         ("'a b', 't', every => '1 h'", "a schedule's name"),
         ("'s', 'a b', every => '1 h'", "bad task type"),
         ("'s', 't', '[]', every => '1 h'", "payload must be a JSON object"),

@@ -293,3 +293,14 @@ def test_a_task_that_closes_or_replaces_its_output_leaves_none_of_it_to_the_next
     assert worker.status() == 0
     assert house.row(second)["result_json"] is True
     assert worker.events("task_output", task_id=second, message="to the log")
+
+
+def test_where_a_queue_asks_for_it_a_success_tells_its_child_its_time_and_its_memory(house: House) -> None:
+    house.app("@task('rests')\ndef rests(payload):\n    time.sleep(0.01)\n    print('rested')\n")
+    house.sql("select queues.audit_queue('default', 'all')")
+    task_id = house.enqueue("rests")
+    house.worker().ready()
+    house.final(task_id)
+    detail = house.detail(task_id, "succeeded")
+    assert None not in [detail[name] for name in ("child", "pid", "duration_s", "cpu_s", "max_rss_kb")]
+    assert "output" not in detail  # that of a success is in the log alone

@@ -6,10 +6,13 @@ declare
     slot timestamptz := schedule.next_slot;
     following timestamptz;
     enqueued bigint := 0;
+    seconds numeric;
     task_id bigint;
 begin
-    if schedule.every is not null and schedule.catch_up <> 'all' and slot <= at - schedule.every then
-        slot := slot + floor(extract(epoch from at - slot) / extract(epoch from schedule.every)) * schedule.every;
+    -- Many are missed at once by their number; months, which differ in length, one by one.
+    if date_trunc('month', schedule.every) = interval '0' and schedule.catch_up <> 'all' and slot <= at - schedule.every then
+        seconds := extract(epoch from schedule.every);
+        slot := slot + floor(extract(epoch from at - slot) / seconds) * seconds * interval '1 second';
     end if;
     for i in 1 .. 1000 loop
         exit when slot is null or slot > at;

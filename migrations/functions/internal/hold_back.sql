@@ -1,4 +1,5 @@
--- New tasks that may not run yet: they wait for others, for a slot of their key, or both. Parents are locked in the order of
+-- New tasks that may not run yet: they wait for others, for a slot of their key (until the commit at least:
+-- internal.admit_at_commit), or both. Parents are locked in the order of
 -- their ids, so that none ends between the look at it and the edge.
 create or replace function internal.hold_back(ids bigint[], after bigint[], after_policy text, limit_key text) returns void
     language plpgsql volatile
@@ -10,6 +11,5 @@ begin
     end if;
     if limit_key is not null then
         update internal.flow f set keys = true where not f.keys;
-        perform internal.admit(limit_key);
     end if;
 end $$;

@@ -13,6 +13,8 @@ declare
             then 'a schedule''s name is 1 to 100 letters, digits, "_", ".", ":", "-"'
         when (cron is null) = (every is null) then 'a schedule has either a cron expression or an interval'
         when every < interval '1 second' or every > interval '366 days' then 'an interval lies within 1 second and 366 days'
+        when least(extract(year from every), extract(month from every), extract(day from every), extract(hour from every),
+                   extract(minute from every), extract(second from every)) < 0 then 'no part of an interval is negative'
         when catch_up is null or catch_up not in ('none', 'one', 'all') then 'catch_up is ''none'', ''one'' or ''all'''
         else queues.cron_fault(cron, time_zone) end;
     first_slot timestamptz;
@@ -26,7 +28,8 @@ begin
     if exists (select from queues.schedules s where s.schedule_name = put_schedule.schedule_name and not internal.may_touch(s.created_by)) then
         raise exception using errcode = 'RQ004', message = format('schedule %s belongs to somebody else', schedule_name);
     end if;
-    first_slot := case when cron is null then now() + every else queues.cron_next(cron, time_zone, now()) end;
+    first_slot := case when cron is null then (now() at time zone 'UTC' + every) at time zone 'UTC'
+                       else queues.cron_next(cron, time_zone, now()) end;
     insert into queues.schedules as s (schedule_name, cron, every, time_zone, task_type, payload_json, queue_name, priority,
                                        max_attempts, catch_up, enabled, next_slot)
     values (schedule_name, cron, every, time_zone, task_type, payload, queue_name, priority, max_attempts, catch_up, enabled, first_slot)

@@ -1,4 +1,5 @@
 -- Reopens the same row with its history: attempt numbers go on and max_attempts grows by `attempts` (else the type's number).
+-- One that was cancelled while it waited for others waits for those of them that aren't over yet.
 create or replace function queues.replay(id bigint, attempts integer default null) returns text
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -30,6 +31,7 @@ begin
     begin
         update queues.task_runs t
         set status = 'PENDING', max_attempts = t.attempt_count + more, give_backs = 0, run_after = now(),
+            waiting_for = (select count(*) from queues.task_dependency d where d.child_id = t.id),
             completed_at = null, worker_id = null, claimed_at = null, started_at = null, updated_at = clock_timestamp()
         where t.id = replay.id;
     exception when unique_violation then

@@ -10,7 +10,7 @@ begin
     select s.* into schedule from queues.schedules s
     where s.schedule_name = schedule_slots.schedule_name and internal.may_touch(s.created_by);
     slot := schedule.next_slot;
-    for i in 1 .. least(slots, 100) loop
+    for i in 1 .. least(coalesce(slots, 5), 100) loop
         exit when slot is null;
         return next slot;
         slot := internal.slot_after(schedule, slot);
