@@ -33,7 +33,7 @@ _FILTERS = (
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many, the oldest first."),
     click.option("--dry-run", is_flag=True, help="Only say how many it would be."),
     click.option("--yes", is_flag=True, help="Don't ask."),
-    click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON object: the outcome, or one for each ID."),
 )
 _FIELDS = ("prefix", "queue", "status", "older_than", "failure_kind")
 
@@ -82,14 +82,15 @@ def _in_batches(connection: Connection, tasks: int, batch: Callable[[int, int], 
 
     answers: Counter[str] = Counter()
     after: int | None = 0
-    with bar("working", tasks) as advance:
+    with bar("working", tasks) as working:
         try:
             while after is not None and (left := tasks - answers.total()) > 0:
                 after, said = run(connection, batch(after, min(BATCH, left)))
                 answers.update(said)
-                advance(sum(said.values()))
+                working.advance(sum(said.values()))
         except KeyboardInterrupt:
-            click.echo(f"stopped after {_told(answers) or 'none'}; the rest is as it was", err=True)
+            with working.aside():
+                click.echo(f"stopped after {_told(answers) or 'none'}; the rest is as it was", err=True)
             raise
     return answers
 

@@ -74,4 +74,4 @@ def replay(ids: tuple[int, ...], **wish: Any) -> None:
         chosen.carry_out("replay", wish, many.replay_many)
         return
     with client_of(wish) as client:
-        each(ids, client.replay, ["replayed"])
+        each(ids, client.replay, ["replayed"], wish["as_json"])

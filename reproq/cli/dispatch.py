@@ -15,7 +15,7 @@ from reproq.cli import exits
 from reproq.cli.dispatch_sinks import as_operator, sinks
 from reproq.cli.options import Function, database_address, loaded, settings_options
 from reproq.cli.run import CommandFailed, run
-from reproq.cli.sheets import as_json_text, show_table
+from reproq.cli.sheets import ANSWER_AS_JSON, as_json_text, say, show_table
 from reproq.cli.waiting import patiently
 from reproq.config import DispatchSettings, SettingsError, load_dispatch
 from reproq.config.dispatch import OPTIONS
@@ -152,7 +152,8 @@ def parked(name: str | None, as_json: bool, limit: int, **flags: Any) -> None:
 @click.option("--since", metavar="TIME", help="Every event from then on, also delivered ones: '2026-05-01 12:00+02'.")
 @click.option("--until", metavar="TIME", help="Every event before then.")
 @click.option("--event", metavar="ID", help="This one event, by the id that receivers see.")
-def replay(name: str, since: str | None, until: str | None, event: str | None, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def replay(name: str, since: str | None, until: str | None, event: str | None, as_json: bool, **flags: Any) -> None:
     """Deliver to a sink again what is parked; or everything of a time, say to a new sink. The ids stay the same.
 
     \b
@@ -163,14 +164,15 @@ def replay(name: str, since: str | None, until: str | None, event: str | None, *
     from reproq.queue import outbox
 
     count = as_operator(flags, outbox.replay_events(name, since, until, event))
-    click.echo(f"{count} to deliver")
+    click.echo(as_json_text({"sink": name, "to_deliver": count}) if as_json else f"{count} to deliver")
 
 
 @command.command("engine-events")
 @click.argument("queue", metavar="QUEUE")
 @settings_options("database_url")
 @click.option("--off", is_flag=True, help="No more.")
-def engine_events(queue: str, off: bool, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def engine_events(queue: str, off: bool, as_json: bool, **flags: Any) -> None:
     """Publish a queue's failed tasks, ended processes and lost workers as events reproq.….
 
     \b
@@ -179,14 +181,15 @@ def engine_events(queue: str, off: bool, **flags: Any) -> None:
     """
     from reproq.queue import outbox
 
-    click.echo(as_operator(flags, outbox.engine_events(queue, not off)))
+    say(as_operator(flags, outbox.engine_events(queue, not off)), as_json, queue=queue)
 
 
 @sinks.command("test")
 @click.argument("name", metavar="NAME")
 @dispatch_options(*SHARED)
 @settings_options("database_url")
-def test(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def test(name: str, as_json: bool, **flags: Any) -> None:
     """Send one event reproq.test to an enabled sink, signed as ever, and say what it answers.
 
     \b
@@ -206,4 +209,5 @@ def test(name: str, **flags: Any) -> None:
     outcome = try_sink(found[0], settings, os.environ)
     if outcome["result"] != "delivered":
         raise CommandFailed(f"{name}: {outcome['error']}")
-    click.echo(f"{name} answered {outcome['status']}")
+    told = f"{name} answered {outcome['status']}"
+    click.echo(as_json_text({"sink": name, "status": outcome["status"]}) if as_json else told)

@@ -10,7 +10,7 @@ import click
 
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
-from reproq.cli.sheets import as_json_text, show_table
+from reproq.cli.sheets import ANSWER_AS_JSON, as_json_text, say, show_table
 from reproq.config import SettingsError
 from reproq.config.dispatch import secret_variable
 from reproq.db.line import Call
@@ -62,7 +62,8 @@ def as_operator(flags: dict[str, Any], call: Call) -> Any:
 @click.option("--batch-size", type=int, metavar="N", help="Events in a batch at most (100).")
 @click.option("--backoff-base", metavar="TIME", help="After the first failure, then doubling ('1 second').")
 @click.option("--backoff-cap", metavar="TIME", help="The longest back-off ('6 hours').")
-def put(name: str, url: str | None, type_prefixes: tuple[str, ...], **flags: Any) -> None:
+@ANSWER_AS_JSON
+def put(name: str, url: str | None, type_prefixes: tuple[str, ...], as_json: bool, **flags: Any) -> None:
     """Add a sink, or change what is given of it. A new one gets events that are published from now on.
 
     \b
@@ -81,7 +82,7 @@ def put(name: str, url: str | None, type_prefixes: tuple[str, ...], **flags: Any
         raise SettingsError(f"sink {name}: {problem}") from None
     given = {**flags, "url": url, "type_prefixes": list(type_prefixes) or None}
     answer = as_operator(database, outbox.put_sink(name, **given))
-    click.echo(answer)
+    say(answer, as_json, sink=name)
     if answer == "added" and given["signed"] is not False:
         click.echo(
             f"its dispatcher needs {secret_variable(name)}=whsec_… (`reproq dispatch sinks secret` makes one)", err=True
@@ -117,19 +118,22 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @sinks.command("secret")
-def secret() -> None:
+@ANSWER_AS_JSON
+def secret(as_json: bool) -> None:
     """Make a signing secret. Nothing is stored: give it to the dispatcher and to the receiver.
 
     \b
     reproq dispatch sinks secret
     """
-    click.echo("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())
+    made = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+    click.echo(as_json_text({"secret": made}) if as_json else made)
 
 
 @sinks.command("enable")
 @NAME
 @settings_options("database_url")
-def enable(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def enable(name: str, as_json: bool, **flags: Any) -> None:
     """Go on with deliveries to a sink.
 
     \b
@@ -137,13 +141,14 @@ def enable(name: str, **flags: Any) -> None:
     """
     from reproq.queue import outbox
 
-    _known(name, as_operator(flags, outbox.enable_sink(name, True)))
+    _known(name, as_operator(flags, outbox.enable_sink(name, True)), as_json)
 
 
 @sinks.command("disable")
 @NAME
 @settings_options("database_url")
-def disable(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def disable(name: str, as_json: bool, **flags: Any) -> None:
     """Deliver nothing to a sink; its events wait, and are parked when they are older than its --max-age.
 
     \b
@@ -151,13 +156,14 @@ def disable(name: str, **flags: Any) -> None:
     """
     from reproq.queue import outbox
 
-    _known(name, as_operator(flags, outbox.enable_sink(name, False)))
+    _known(name, as_operator(flags, outbox.enable_sink(name, False)), as_json)
 
 
 @sinks.command("drop")
 @NAME
 @settings_options("database_url")
-def drop(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def drop(name: str, as_json: bool, **flags: Any) -> None:
     """Remove a sink, with what waits for it.
 
     \b
@@ -165,10 +171,10 @@ def drop(name: str, **flags: Any) -> None:
     """
     from reproq.queue import outbox
 
-    _known(name, as_operator(flags, outbox.drop_sink(name)))
+    _known(name, as_operator(flags, outbox.drop_sink(name)), as_json)
 
 
-def _known(name: str, answer: str) -> None:
+def _known(name: str, answer: str, as_json: bool) -> None:
     if answer == "unknown":
         raise CommandFailed(f"no sink is called {name}; see `reproq dispatch sinks list`")
-    click.echo(answer)
+    say(answer, as_json, sink=name)

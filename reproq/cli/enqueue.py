@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
@@ -14,6 +15,7 @@ import click
 
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
+from reproq.cli.sheets import as_json_text
 from reproq.cli.terminal import bar, spinner
 from reproq.client import Client, EnqueueRefused
 from reproq.config import SettingsError, seconds
@@ -41,7 +43,8 @@ from reproq.config import SettingsError, seconds
 @click.option("--commit-every", type=click.IntRange(min=1), metavar="N", help="With --many: a commit for each N lines.")
 @click.option("--wait", is_flag=True, help="Wait until it is over; print the result.")
 @click.option("--wait-timeout", metavar="TIME", help="Wait at most this long; status 1 when it isn't over then.")
-def command(task_type: str, payload: str | None, **given: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="An object with the id; with --wait the task as it ended.")
+def command(task_type: str, payload: str | None, as_json: bool, **given: Any) -> None:
     """Store a task of TYPE; prints its id. PAYLOAD is a JSON object, or - for stdin (default {}).
 
     \b
@@ -71,11 +74,14 @@ def command(task_type: str, payload: str | None, **given: Any) -> None:
             raise click.UsageError("--many reads its payloads from stdin or --file; without PAYLOAD and --wait")
         if options.pop("idempotency_key") is not None:
             raise click.UsageError("--key names one task and doesn't go with --many")
-        _store_many(address, task_type, list(_lines(_read(file or "-"))), every, options)
+        _store_many(address, task_type, list(_lines(_read(file or "-"))), every, as_json, options)
         return
     document = _parsed(_text(payload) if file is None else _read(file), "PAYLOAD")
     with Client(address, name="reproq enqueue") as client:
-        _store_one(client, task_type, document, wait, limit, options)
+        task_id = client.enqueue(task_type, document, **options)
+        _say_id(task_id, as_json and not wait, err=wait)
+        if wait:
+            _await(client, task_id, limit, as_json)
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
@@ -83,41 +89,48 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     return given | {"delay": delay, "timeout": timeout, "scheduled_at": _moment(given.pop("at"))}
 
 
-def _store_one(
-    client: Client, task_type: str, payload: Any, wait: bool, limit: float | None, options: dict[str, Any]
-) -> None:
-    task_id = client.enqueue(task_type, payload, **options)
-    click.echo(task_id, err=wait)
-    if wait:
-        try:
-            with spinner(f"waiting for task {task_id}"):
-                result = client.result(task_id, limit)
-        except TimeoutError as late:
-            raise CommandFailed(f"{late}; ask again with `reproq tasks show {task_id}`") from None
+def _say_id(task_id: int, as_json: bool, *, err: bool = False) -> None:
+    click.echo(as_json_text({"id": task_id}) if as_json else task_id, err=err)
+
+
+def _await(client: Client, task_id: int, limit: float | None, as_json: bool) -> None:
+    """Print the result, or with `as_json` the task however it ended; a failure is an error either way."""
+    try:
+        with spinner(f"waiting for task {task_id}"):
+            status = client.wait(task_id, limit)
+    except TimeoutError as late:
+        raise CommandFailed(f"{late}; ask again with `reproq tasks show {task_id}`") from None
+    if as_json:
+        click.echo(as_json_text(dataclasses.asdict(status)))
+    result = status.result()
+    if not as_json:
         click.echo(json.dumps(result, ensure_ascii=False))
 
 
 CHUNK = 5000
 
 
-def _store_many(address: str, task_type: str, lines: list[Line], every: int | None, options: dict[str, Any]) -> None:
+def _store_many(
+    address: str, task_type: str, lines: list[Line], every: int | None, as_json: bool, options: dict[str, Any]
+) -> None:
     """In one transaction, or in one for each `every` lines. Ids are printed once they are committed."""
     from reproq.db.connect import connect
 
     stored = 0
-    with connect(address, name="reproq enqueue") as connection, bar("storing", len(lines)) as advance:
+    with connect(address, name="reproq enqueue") as connection, bar("storing", len(lines)) as storing:
         for part in _parts(lines, every or len(lines)):
             ids: list[int] = []
             try:
                 with connection.transaction():
                     for chunk in _parts(part, CHUNK):
                         ids += Client.enqueue_many_in(connection, task_type, [value for _, value in chunk], **options)
-                        advance(len(chunk))
+                        storing.advance(len(chunk))
             except EnqueueRefused as refused:
                 raise _with_line(refused, part[len(ids) : len(ids) + CHUNK], stored) from None
             stored += len(ids)
-            for task_id in ids:
-                click.echo(task_id)
+            with storing.aside():
+                for task_id in ids:
+                    _say_id(task_id, as_json)
 
 
 Line = tuple[int, Any]

@@ -129,7 +129,8 @@ def dry_run(name: str, number: int, as_json: bool, **flags: Any) -> None:
 @PROCESS
 @ID
 @settings_options("database_url")
-def retry(name: str, number: int, **flags: Any) -> None:
+@AS_JSON
+def retry(name: str, number: int, as_json: bool, **flags: Any) -> None:
     """Try a process again that ended without success; prints the new one's id. Its effects may repeat.
 
     PROCESS may be one of your own with a function retry_<process>(id). Needs the owner's or an administrator's login.
@@ -140,7 +141,8 @@ def retry(name: str, number: int, **flags: Any) -> None:
     from reproq.db import processes
 
     with _connected(database_address(flags)) as connection:
-        click.echo(processes.retry(connection, processes.find_process(connection, name), number))
+        new_id = processes.retry(connection, processes.find_process(connection, name), number)
+    click.echo(as_json_text({"id": number, "retry": new_id}) if as_json else new_id)
 
 
 @command.command("resolve")
@@ -149,7 +151,8 @@ def retry(name: str, number: int, **flags: Any) -> None:
 @settings_options("database_url")
 @click.option("--sent", "resolution", flag_value="sent", help="It arrived.")
 @click.option("--not-sent", "resolution", flag_value="not_sent", help="It didn't.")
-def resolve(name: str, number: int, resolution: str | None, **flags: Any) -> None:
+@AS_JSON
+def resolve(name: str, number: int, resolution: str | None, as_json: bool, **flags: Any) -> None:
     """Say what became of a process that ended as unknown: you asked the provider, or the one it was for.
 
     Nothing is sent by this; `reproq process retry` sends again. Needs the owner's or an administrator's login.
@@ -164,13 +167,15 @@ def resolve(name: str, number: int, resolution: str | None, **flags: Any) -> Non
         raise click.UsageError("say what you found out: --sent or --not-sent")
     with _connected(database_address(flags)) as connection:
         processes.resolve(connection, processes.find_process(connection, name), number, resolution)
-    click.echo(f"{number} resolved as {resolution.replace('_', ' ')}")
+    told = f"{number} resolved as {resolution.replace('_', ' ')}"
+    click.echo(as_json_text({"id": number, "resolution": resolution}) if as_json else told)
 
 
 @command.command("new")
 @click.argument("name", metavar="NAME")
 @click.option("--dir", "folder", metavar="DIR", default="db/processes", show_default=True, help="Where to write.")
-def new(name: str, folder: str) -> None:
+@AS_JSON
+def new(name: str, folder: str, as_json: bool) -> None:
     """Write a process of your own: plain SQL, and a test that passes as written.
 
     \b
@@ -180,6 +185,10 @@ def new(name: str, folder: str) -> None:
     """
     from reproq.cli.scaffold import write
 
-    for path in write(name, folder):
+    written = [str(path) for path in write(name, folder)]
+    if as_json:
+        click.echo(as_json_text({"process": name, "files": written}))
+        return
+    for path in written:
         click.echo(f"wrote {path}")
     click.echo(f"next: pytest {folder}, then reproq migrate --dir {folder}")

@@ -8,7 +8,7 @@ import click
 
 from reproq.cli.connection import seeing
 from reproq.cli.options import settings_options
-from reproq.cli.sheets import as_json_text, show_table
+from reproq.cli.sheets import ANSWER_AS_JSON, as_json_text, say, show_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,28 +63,30 @@ def list_(as_json: bool, **flags: Any) -> None:
 @NAME
 @TYPE
 @settings_options("database_url")
-def pause(name: str, is_type: bool, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def pause(name: str, is_type: bool, as_json: bool, **flags: Any) -> None:
     """Claim nothing of a queue, or of a type, until it is resumed. What runs goes on.
 
     \b
     reproq queues pause bulk
     reproq queues pause shop.newsletter --type
     """
-    click.echo(_asked(flags, _pauses(name, is_type, True)))
+    say(_asked(flags, _pauses(name, is_type, True)), as_json, **{"type" if is_type else "queue": name})
 
 
 @command.command("resume")
 @NAME
 @TYPE
 @settings_options("database_url")
-def resume(name: str, is_type: bool, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def resume(name: str, is_type: bool, as_json: bool, **flags: Any) -> None:
     """Go on with a queue or a type that was paused.
 
     \b
     reproq queues resume bulk
     reproq queues resume shop.newsletter --type
     """
-    click.echo(_asked(flags, _pauses(name, is_type, False)))
+    say(_asked(flags, _pauses(name, is_type, False)), as_json, **{"type" if is_type else "queue": name})
 
 
 def _pauses(name: str, is_type: bool, paused: bool) -> Callable[[Connection], Any]:
@@ -117,8 +119,9 @@ def limits(as_json: bool, **flags: Any) -> None:
     "--burst", type=float, metavar="N", help="What may come at once before the rate counts (default: the rate)."
 )
 @settings_options("database_url")
+@ANSWER_AS_JSON
 def limit(
-    scope: str, name: str, concurrency: int | None, rate: float | None, burst: float | None, **flags: Any
+    scope: str, name: str, concurrency: int | None, rate: float | None, burst: float | None, as_json: bool, **flags: Any
 ) -> None:
     """Limit a queue, a type or a key; without --at-once and --rate the limit goes.
 
@@ -131,14 +134,15 @@ def limit(
     from reproq.queue import flow, run
 
     call = flow.put_limit(scope, name, concurrency, rate, burst)
-    click.echo(_asked(flags, lambda connection: run(connection, call)))
+    say(_asked(flags, lambda connection: run(connection, call)), as_json, **{scope: name})
 
 
 @command.command("audit")
 @NAME
 @click.argument("which", type=click.Choice(["all", "unusual"]))
 @settings_options("database_url")
-def audit(name: str, which: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def audit(name: str, which: str, as_json: bool, **flags: Any) -> None:
     """Which events of a queue's tasks are kept: also created, claimed, started and succeeded, or only the unusual ones.
 
     They are shown by `reproq tasks show`. All of them cost each task four rows.
@@ -150,14 +154,15 @@ def audit(name: str, which: str, **flags: Any) -> None:
     from reproq.queue import flow, run
 
     call = flow.audit_queue(name, which)
-    click.echo(_asked(flags, lambda connection: run(connection, call)))
+    say(_asked(flags, lambda connection: run(connection, call)), as_json, queue=name)
 
 
 @command.command("dead-letter")
 @NAME
 @click.argument("task_type", metavar="[TYPE]", required=False)
 @settings_options("database_url")
-def dead_letter(name: str, task_type: str | None, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def dead_letter(name: str, task_type: str | None, as_json: bool, **flags: Any) -> None:
     """Tell a task of TYPE of each that fails for good in a queue; without TYPE nobody is told any more.
 
     Its payload has the failed task's id, type, queue, kind of failure, last error, attempts and payload. A type's own
@@ -170,4 +175,4 @@ def dead_letter(name: str, task_type: str | None, **flags: Any) -> None:
     from reproq.queue import flow, run
 
     call = flow.route_dead_letters(name, task_type)
-    click.echo(_asked(flags, lambda connection: run(connection, call)))
+    say(_asked(flags, lambda connection: run(connection, call)), as_json, queue=name)

@@ -25,7 +25,7 @@ MOST_DIFFERENCES = 50
 @click.option("--compare", is_flag=True, help="Run the same work as a task of its own; show what is different.")
 @click.option("--timeout", metavar="TIME", help="With --compare: wait at most this long.")
 @click.option("--yes", is_flag=True, help="With --compare: don't ask.")
-@click.option("--json", "as_json", is_flag=True, help="With --compare: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each ID, or of the comparison.")
 def command(ids: tuple[int, ...], compare: bool, **flags: Any) -> None:
     """Open tasks that are over once more: the same task with its history, and more attempts.
 
@@ -45,10 +45,10 @@ def command(ids: tuple[int, ...], compare: bool, **flags: Any) -> None:
             raise click.UsageError("--compare takes one id")
         _compare(ids[0], flags)
         return
-    if flags["timeout"] or flags["as_json"]:
-        raise click.UsageError("--timeout and --json go with --compare")
+    if flags["timeout"]:
+        raise click.UsageError("--timeout goes with --compare")
     with client_of(flags) as client:
-        each(ids, client.replay, ["replayed"])
+        each(ids, client.replay, ["replayed"], flags["as_json"])
 
 
 def _compare(task_id: int, flags: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import click
 
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
-from reproq.cli.sheets import as_json_text, show_table
+from reproq.cli.sheets import ANSWER_AS_JSON, as_json_text, say, show_table
 from reproq.config.values import suggestion
 from reproq.db.line import Call
 from reproq.queue.overview import names
@@ -57,6 +57,7 @@ def _asked(flags: dict[str, Any], call: Call) -> Any:
     show_default=True,
     help="Which of the slots that were missed (no worker, paused) are enqueued later.",
 )
+@ANSWER_AS_JSON
 def put(
     name: str,
     task_type: str,
@@ -68,6 +69,7 @@ def put(
     priority: int,
     max_attempts: int | None,
     catch_up: str,
+    as_json: bool,
     **flags: Any,
 ) -> None:
     """Make a schedule, or change it. Prints its next slot.
@@ -86,7 +88,8 @@ def put(
         name, task_type, payload, cron=cron, every=every, time_zone=time_zone, queue_name=queue, priority=priority,
         max_attempts=max_attempts, catch_up=catch_up,
     )  # fmt: skip
-    click.echo(_asked(flags, call))
+    slot = _asked(flags, call)
+    click.echo(as_json_text({"schedule": name, "next_slot": slot}) if as_json else slot)
 
 
 @command.command("list")
@@ -137,37 +140,40 @@ def next_(name: str, count: int, as_json: bool, **flags: Any) -> None:
 @command.command("pause")
 @NAME
 @settings_options("database_url")
-def pause(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def pause(name: str, as_json: bool, **flags: Any) -> None:
     """Enqueue none of its slots until it is resumed.
 
     \b
     reproq schedules pause nightly
     """
-    _enable(name, False, flags)
+    _enable(name, False, as_json, flags)
 
 
 @command.command("resume")
 @NAME
 @settings_options("database_url")
-def resume(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def resume(name: str, as_json: bool, **flags: Any) -> None:
     """Go on; what was missed is up to its --catch-up.
 
     \b
     reproq schedules resume nightly
     """
-    _enable(name, True, flags)
+    _enable(name, True, as_json, flags)
 
 
-def _enable(name: str, enabled: bool, flags: dict[str, Any]) -> None:
+def _enable(name: str, enabled: bool, as_json: bool, flags: dict[str, Any]) -> None:
     from reproq.queue import schedules
 
-    _known(name, _asked(flags, schedules.enable_schedule(name, enabled)), flags)
+    _known(name, _asked(flags, schedules.enable_schedule(name, enabled)), as_json, flags)
 
 
 @command.command("run")
 @NAME
 @settings_options("database_url")
-def run(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def run(name: str, as_json: bool, **flags: Any) -> None:
     """Enqueue its task now, beside its slots. Prints the task's id.
 
     \b
@@ -175,13 +181,17 @@ def run(name: str, **flags: Any) -> None:
     """
     from reproq.queue import schedules
 
-    _known(name, _asked(flags, schedules.run_schedule(name)) or "unknown", flags)
+    task_id = _asked(flags, schedules.run_schedule(name))
+    if task_id is None:
+        raise _unknown(name, flags)
+    click.echo(as_json_text({"schedule": name, "id": task_id}) if as_json else task_id)
 
 
 @command.command("drop")
 @NAME
 @settings_options("database_url")
-def drop(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def drop(name: str, as_json: bool, **flags: Any) -> None:
     """Remove a schedule; the tasks that it enqueued stay.
 
     \b
@@ -189,13 +199,13 @@ def drop(name: str, **flags: Any) -> None:
     """
     from reproq.queue import schedules
 
-    _known(name, _asked(flags, schedules.drop_schedule(name)), flags)
+    _known(name, _asked(flags, schedules.drop_schedule(name)), as_json, flags)
 
 
-def _known(name: str, answer: object, flags: dict[str, Any]) -> None:
+def _known(name: str, answer: object, as_json: bool, flags: dict[str, Any]) -> None:
     if answer == "unknown":
         raise _unknown(name, flags)
-    click.echo(answer)
+    say(answer, as_json, schedule=name)
 
 
 def _unknown(name: str, flags: dict[str, Any]) -> CommandFailed:

@@ -8,10 +8,16 @@ from typing import Any
 import click
 
 WIDEST = 48
+ANSWER_AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as one JSON object.")
 
 
 def as_json_text(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def say(answer: Any, as_json: bool, **about: Any) -> None:
+    """What an order did, and what it was about: for people the answer alone, since they know what they asked."""
+    click.echo(as_json_text({**about, "answer": answer}) if as_json else answer)
 
 
 def cell(value: object) -> str:

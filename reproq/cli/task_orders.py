@@ -11,9 +11,11 @@ import click
 from reproq.cli import chosen
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
+from reproq.cli.sheets import say
 from reproq.client import Client, EnqueueRefused, UnknownTask
 
 IDS = click.argument("ids", nargs=-1, required=True, type=int, metavar="ID...")
+EACH_AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 SOME_IDS = click.argument("ids", nargs=-1, type=int, metavar="[ID...]")
 
 
@@ -40,14 +42,15 @@ def cancel(ids: tuple[int, ...], reason: str, **wish: Any) -> None:
         )
         return
     with client_of(wish) as client:
-        each(ids, lambda task_id: client.cancel(task_id, reason), ["cancelled", "stopping"])
+        each(ids, lambda task_id: client.cancel(task_id, reason), ["cancelled", "stopping"], wish["as_json"])
 
 
 @click.command("delete")
 @IDS
 @settings_options("database_url")
 @click.option("--reason", required=True, metavar="TEXT", help="Stored with the task.")
-def delete(ids: tuple[int, ...], reason: str, **flags: Any) -> None:
+@EACH_AS_JSON
+def delete(ids: tuple[int, ...], reason: str, as_json: bool, **flags: Any) -> None:
     """Soft-delete tasks: nobody runs them any more, and their idempotency keys are free.
 
     One that runs may finish. The row stays, with the reason, until retention takes it.
@@ -56,20 +59,21 @@ def delete(ids: tuple[int, ...], reason: str, **flags: Any) -> None:
     reproq tasks delete 7 --reason "entered twice"
     """
     with client_of(flags) as client:
-        each(ids, partial(client.delete, reason=reason), ["deleted"])
+        each(ids, partial(client.delete, reason=reason), ["deleted"], as_json)
 
 
 @click.command("replay")
 @IDS
 @settings_options("database_url")
-def replay(ids: tuple[int, ...], **flags: Any) -> None:
+@EACH_AS_JSON
+def replay(ids: tuple[int, ...], as_json: bool, **flags: Any) -> None:
     """Open tasks that are over once more: the same task, with more attempts. Many: `reproq dead-letter replay`.
 
     \b
     reproq tasks replay 7
     """
     with client_of(flags) as client:
-        each(ids, client.replay, ["replayed"])
+        each(ids, client.replay, ["replayed"], as_json)
 
 
 def client_of(flags: dict[str, Any]) -> Client:
@@ -78,14 +82,14 @@ def client_of(flags: dict[str, Any]) -> Client:
 
 def by_filter(ids: tuple[int, ...], wish: dict[str, Any]) -> bool:
     """Whether a filter chooses and not the ids: one of the two, and not everything by an oversight."""
-    if ids and (chosen.is_given(wish) or wish["dry_run"] or wish["as_json"]):
-        raise click.UsageError("give ids or a filter, not both; --dry-run and --json go with a filter")
+    if ids and (chosen.is_given(wish) or wish["dry_run"]):
+        raise click.UsageError("give ids or a filter, not both; --dry-run goes with a filter")
     if not ids and not chosen.is_given(wish):
         raise click.UsageError("give ids, or a filter such as --type, --queue, --older-than or --limit")
     return not ids
 
 
-def each(ids: Iterable[int], act: Callable[[int], str], good: list[str]) -> None:
+def each(ids: Iterable[int], act: Callable[[int], str], good: list[str], as_json: bool) -> None:
     """One answer a line, all are tried; status 1 when one of them couldn't be done."""
     bad = 0
     refusal: EnqueueRefused | None = None
@@ -98,7 +102,7 @@ def each(ids: Iterable[int], act: Callable[[int], str], good: list[str]) -> None
             if refused.sqlstate not in ("RQ004", "RQ006"):  # not this task's fault: the others would get the same
                 raise
             answer, refusal = "refused", refused
-        click.echo(f"{task_id} {answer}")
+        say(answer if as_json else f"{task_id} {answer}", as_json, id=task_id)
         bad += answer not in good
     if refusal is not None:
         raise refusal

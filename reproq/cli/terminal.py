@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-Advance = Callable[[int], None]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+@dataclass(frozen=True)
+class Bar:
+    advance: Callable[[int], None] = lambda _more: None
+    aside: Callable[[], AbstractContextManager[None]] = nullcontext
+    """For lines that are printed while a bar stands: it goes away for them. Else they land on its line."""
 
 
 @contextmanager
-def bar(label: str, total: int) -> Iterator[Advance]:
+def bar(label: str, total: int) -> Iterator[Bar]:
     """What it gives counts how many more are done."""
     if not sys.stderr.isatty():
-        yield lambda _more: None
+        yield Bar()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -23,7 +33,16 @@ def bar(label: str, total: int) -> Iterator[Advance]:
     columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         row = progress.add_task(label, total=total)
-        yield lambda more: progress.advance(row, more)
+        yield Bar(lambda more: progress.advance(row, more), lambda: _aside(progress))
+
+
+@contextmanager
+def _aside(progress: Progress) -> Iterator[None]:
+    progress.stop()
+    try:
+        yield
+    finally:
+        progress.start()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 
 from reproq.cli.options import database_address, settings_options
 from reproq.cli.run import CommandFailed
-from reproq.cli.sheets import as_json_text, show_table
+from reproq.cli.sheets import ANSWER_AS_JSON, as_json_text, say, show_table
 from reproq.config import SettingsError, seconds
 from reproq.queue import run
 from reproq.queue.tokens import SCOPES, create_token, list_tokens, revoke_token
@@ -53,12 +53,14 @@ def command() -> None:
 )
 @click.option("--expires", metavar="TIME", help="Good for so long, e.g. 90d (default: until it is revoked).")
 @settings_options("database_url")
+@ANSWER_AS_JSON
 def create(
     name: str,
     scopes: tuple[str, ...],
     queues: tuple[str, ...],
     prefixes: tuple[str, ...],
     expires: str | None,
+    as_json: bool,
     **flags: Any,
 ) -> None:
     """Make a token and print it, this once: the database keeps its hash only.
@@ -77,7 +79,7 @@ def create(
     )
     _asked(flags, lambda connection: run(connection, call))
     click.echo("keep it now, it can't be shown again:", err=True)
-    click.echo(token)
+    click.echo(as_json_text({"name": name, "token": token}) if as_json else token)
 
 
 @command.command("list")
@@ -101,14 +103,15 @@ def list_(as_json: bool, **flags: Any) -> None:
 @command.command("revoke")
 @NAME
 @settings_options("database_url")
-def revoke(name: str, **flags: Any) -> None:
+@ANSWER_AS_JSON
+def revoke(name: str, as_json: bool, **flags: Any) -> None:
     """End a token. Every gateway refuses it within five seconds.
 
     \b
     reproq tokens revoke shop-backend
     """
     answer = _asked(flags, lambda connection: run(connection, revoke_token(name)))
-    click.echo(answer)
+    say(answer, as_json, name=name)
     if answer != "revoked":
         raise CommandFailed(f"no token named {name!r:.60} is good; `reproq tokens list` shows which there are")
 

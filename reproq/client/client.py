@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 
 from reproq.client import foreign
 from reproq.client.connections import Connections
-from reproq.client.errors import ClientError, ConnectionLost, TaskCancelled, TaskFailed, UnknownTask
+from reproq.client.errors import ClientError, ConnectionLost, UnknownTask
 from reproq.client.options import (
     MANY,
     ManyOptions,
@@ -97,12 +97,7 @@ class Client:
 
         Raises TaskFailed, TaskCancelled, UnknownTask, or TimeoutError when `timeout` seconds are over first.
         """
-        status = self.wait(task_id, timeout)
-        if status.status == "FAILED":
-            raise TaskFailed(task_id, status.failure_kind, status.last_error, status.attempt_count)
-        if status.status == "CANCELLED":
-            raise TaskCancelled(task_id, status.last_error)
-        return status.result_json
+        return self.wait(task_id, timeout).result()
 
     def wait(self, task_id: int, timeout: Seconds | None = None) -> TaskStatus:
         """Wait until the task is over, however it ends. Raises UnknownTask, and TimeoutError as result() does."""

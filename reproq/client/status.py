@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from reproq.client.errors import TaskCancelled, TaskFailed
+
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
@@ -28,6 +30,14 @@ class TaskStatus:
     def is_over(self) -> bool:
         """CANCELLED with a lease still held means that its code is still being stopped."""
         return self.status in ("SUCCESSFUL", "FAILED", "CANCELLED") and not self.leased
+
+    def result(self) -> Any:
+        """The result of a task that is over. Raises TaskFailed or TaskCancelled."""
+        if self.status == "FAILED":
+            raise TaskFailed(self.id, self.failure_kind, self.last_error, self.attempt_count)
+        if self.status == "CANCELLED":
+            raise TaskCancelled(self.id, self.last_error)
+        return self.result_json
 
 
 # In the order of the fields above.

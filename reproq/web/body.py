@@ -45,7 +45,7 @@ def _fault(error: ErrorDetails) -> str:
         return "must be a JSON object"
     if error.get("ctx", {}).get("pattern") == MOMENT:
         return "must be a time with its zone, from 1970 to 8999, as 2026-01-31T12:00:00Z"
-    return error["msg"]
+    return error["msg"].removeprefix("Value error, ")
 
 
 def whole_number(name: str, text: str | None, low: int, high: int) -> int:

@@ -90,7 +90,8 @@ class Callers:
         self._wrong = 0
         self._told_at = 0.0
 
-    async def caller_of(self, request: Request) -> Caller:
+    async def caller_of(self, request: Request, *, also_while_away: bool = False) -> Caller:
+        """`also_while_away`: a token that was good goes on being good while the database can't be asked."""
         given = _credentials(request)
         if given is None:
             raise _unauthorized("a token or a ticket is needed: Authorization: Bearer …")
@@ -98,7 +99,7 @@ class Callers:
             return Caller(ticket=self._opened(given))
         sha256 = hashlib.sha256(given.encode("utf-8", "replace")).digest()
         is_token = _TOKEN.fullmatch(given) and "ticket" not in request.query_params  # a URL is no place for a token
-        rights = await self._rights(sha256) if is_token else None
+        rights = await self._rights(sha256, also_while_away) if is_token else None
         if rights is None:
             self._note_wrong(request)
             raise _unauthorized("the token is unknown, expired or revoked", "invalid_token")
@@ -138,12 +139,16 @@ class Callers:
         except TicketError as wrong:
             raise _unauthorized(str(wrong), "invalid_token") from None
 
-    async def _rights(self, sha256: bytes) -> Rights | None:
+    async def _rights(self, sha256: bytes, also_while_away: bool = False) -> Rights | None:
         until, rights = self._known.get(sha256, (0.0, None))
         if until <= time.monotonic():
             if sha256 not in self._asked:  # a hundred requests at once ask once
                 self._asked[sha256] = asyncio.create_task(self._look(sha256))
-            rights = await asyncio.shield(self._asked[sha256])
+            try:
+                rights = await asyncio.shield(self._asked[sha256])
+            except Problem:
+                if rights is None or not also_while_away:
+                    raise
         if rights is not None and rights.expires_at is not None and rights.expires_at <= time.time():
             return None
         return rights

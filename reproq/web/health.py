@@ -34,6 +34,6 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     parameters(request)
     gateway = gateway_of(request)
-    (await gateway.callers.caller_of(request)).needs("metrics:read")
+    (await gateway.callers.caller_of(request, also_while_away=True)).needs("metrics:read")
     kind = chosen_type(request.headers.get("accept", ""))
     return Response(render(gateway_families(gateway.counts, BOUNDS_S), kind), media_type=kind)

@@ -91,11 +91,13 @@ _REASONS = {
     415: "The body isn't application/json.",
     422: "The values are refused.",
     429: "Too many wait with this ticket.",
+    431: "Path and headers are too long.",
     500: "A bug; the log says more.",
     501: "The gateway has no ticket key.",
     503: "The database is away, or the gateway is full or stopping; Retry-After says when to ask again.",
 }
-_ALWAYS = (400, 401, 403, 405, 500, 503)
+_ALWAYS = (400, 405, 431, 500)
+_OF_CALLER = (401, 403, 503)
 _OF_BODY = (408, 413, 415, 422)
 
 
@@ -115,6 +117,11 @@ def _ref(name: str) -> Schema:
 
 
 def _problems(*codes: int) -> Schema:
+    """Of what needs a token or a ticket."""
+    return _refusals(*_OF_CALLER, *codes)
+
+
+def _refusals(*codes: int) -> Schema:
     content = {MEDIA_TYPE: {"schema": _ref("Problem")}}
     return {str(code): {"description": _REASONS[code], "content": content} for code in sorted({*_ALWAYS, *codes})}
 
@@ -228,8 +235,8 @@ _METRICS: Schema = {
 }
 
 
-def _health(operation: str, what: str) -> Schema:
-    answers = {"200": _answer("Yes.", "Health"), **_problems()}
+def _health(operation: str, what: str, *codes: int) -> Schema:
+    answers = {"200": _answer("Yes.", "Health"), **_refusals(*codes)}
     return {"operationId": operation, "summary": what, "security": [], "responses": answers}
 
 
@@ -250,7 +257,7 @@ DOCUMENT: Schema = {
         },
         "/v1/tickets": {"post": _MAKE_TICKET},
         "/livez": {"get": _health("livez", "Does it run?")},
-        "/readyz": {"get": _health("readyz", "Can it serve?")},
+        "/readyz": {"get": _health("readyz", "Can it serve?", 503)},
         "/metrics": {"get": _METRICS},
     },
     "components": {

@@ -144,6 +144,30 @@ def test_cancel_delete_and_replay_answer_for_each_task(call: Call, database: Dat
     assert "1 of the tasks" in err
 
 
+def test_orders_answer_programs_with_an_object_for_each_task(call: Call, database: Database) -> None:
+    first = json.loads(call("enqueue", "shop.pay", "--json")[1])["id"]
+    status, out, _err = call("tasks", "cancel", "4711", str(first), "--json")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert (status, answers) == (1, [{"id": 4711, "answer": "unknown"}, {"id": first, "answer": "cancelled"}])
+    for order in ("tasks", "replay"), ("replay",), ("dead-letter", "replay"):
+        end(database, first, "status = 'FAILED', failure_kind = 'raised', attempt_count = 3, claim_no = 1")
+        status, out, _err = call(*order, str(first), "--json", role="admin")
+        assert (status, json.loads(out)) == (0, {"id": first, "answer": "replayed"})
+    status, out, _err = call("tasks", "delete", str(first), "--reason", "twice", "--json", role="admin")
+    assert (status, json.loads(out)) == (0, {"id": first, "answer": "deleted"})
+
+
+def test_enqueue_answers_programs_with_ids_or_the_task_as_it_ended(call: Call, database: Database) -> None:
+    status, out, _err = call("enqueue", "shop.pay", "--many", "--json", stdin=b'{"n": 1}\n{"n": 2}\n')
+    assert (status, [json.loads(line) for line in out.splitlines()]) == (0, [{"id": r["id"]} for r in rows(database)])
+    ended = rows(database)[0]["id"]
+    end(database, ended, "status = 'FAILED', failure_kind = 'raised', last_error = 'boo', idempotency_key = 'k'")
+    status, out, err = call("enqueue", "shop.pay", '{"n": 1}', "--key", "k", "--wait", "--json")
+    task = json.loads(out)
+    assert (status, task["id"], task["status"], task["last_error"]) == (1, ended, "FAILED", "boo")
+    assert "reproq: error: task" in err
+
+
 def test_migrate_is_safe_to_repeat(call: Call, new_database: Callable[..., Database]) -> None:
     empty = new_database()
     status, out, _err = call("migrate", "--dsn", empty.dsn)

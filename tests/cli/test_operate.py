@@ -12,6 +12,7 @@ import pytest
 
 from reproq.cli import enqueue, terminal
 from tests.cli.conftest import Call
+from tests.cli.screens import Screen
 from tests.conftest import Database
 
 FENCE = "host/12/secret"
@@ -168,7 +169,7 @@ def test_who_is_asked_may_say_no(
         ("dead-letter", "replay"),
         ("dead-letter", "replay", "--status", "SUCCESSFUL"),
         ("replay", "7", "8", "--compare"),
-        ("replay", "7", "--json"),
+        ("replay", "7", "--timeout", "5m"),
         ("queues", "audit", "payments", "some"),
         ("queues", "dead-letter", "payments", "email"),
         ("enqueue", "t", "--file", "missing.json"),
@@ -360,7 +361,23 @@ def test_a_payload_comes_from_a_file(call: Call, database: Database, tmp_path: P
 
 
 def test_bars_and_spinners_are_for_a_terminal_only(capfd: pytest.CaptureFixture[str]) -> None:
-    with terminal.bar("storing", 2) as advance, terminal.spinner("waiting"):
-        advance(2)
+    with terminal.bar("storing", 2) as storing, terminal.spinner("waiting"):
+        storing.advance(2)
+        with storing.aside():
+            pass
     assert capfd.readouterr() == ("", "")
     assert not sys.stderr.isatty()
+
+
+@pytest.mark.parametrize("commits", [(), ("--commit-every", "3")])
+def test_ids_stand_on_lines_of_their_own_beside_a_bar(
+    database: Database, tmp_path: Path, commits: tuple[str, ...]
+) -> None:
+    (tmp_path / "many.jsonl").write_text('{"n": 1}\n' * 8)
+    environ = {"REPROQ_DATABASE_URL": database.app_dsn}
+    arguments = ("enqueue", "shop.pay", "--many", "--file", str(tmp_path / "many.jsonl"), *commits)
+    with Screen(*arguments, environ=environ) as screen:
+        assert screen.end() == 0
+        assert b"8/8" in screen.raw
+        stored = [str(row[0]) for row in database.execute("select id from queues.task_runs order by id")]
+        assert screen.text.split("\n")[: len(stored) + 1] == [*stored, ""]

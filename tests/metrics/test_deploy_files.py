@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from reproq.metrics.gateway import gateway_families
+from reproq.web.counts import BOUNDS_S, Counts
 from tests.metrics.scraped import measured_worker, scrape_when
 from tests.worker.harness import ROOT, House
 
@@ -39,7 +41,9 @@ def test_rules_dashboard_and_page_speak_of_what_a_worker_tells_and_the_page_of_a
     labels = {label for family in told.families for sample in family.samples for label in sample.labels}
     assert {label for text in expressions for label in LABEL.findall(text)} - labels == {"instance"}
     page = set(METRIC.findall((ROOT / "docs/metrics.md").read_text("utf-8")))
-    families = {family.name + ("_total" if family.type == "counter" else "") for family in told.families}
+    kinds = [(family.name, family.type) for family in told.families]
+    kinds += [(family.name, family.kind) for family in gateway_families(Counts(), BOUNDS_S)]
+    families = {name + ("_total" if kind == "counter" else "") for name, kind in kinds}
     assert page - {"reproq_owner", "reproq_reader"} == families
 
 

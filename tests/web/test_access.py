@@ -7,7 +7,9 @@ import time
 import pytest
 
 from reproq.tickets import TicketError, keys, opened, ticket
-from tests.web.conftest import TICKET_KEY, Answer, Gateway, Serve
+from reproq.web.callers import REMEMBERED_S
+from tests.conftest import Database
+from tests.web.conftest import TICKET_KEY, Answer, Gateway, Serve, away
 from tests.web.test_tasks import PAY, problem
 from tests.worker.harness import wait_until
 
@@ -244,3 +246,15 @@ def test_metrics_are_for_their_scope(gateway: Gateway) -> None:
     assert line in found.body
     assert problem(gateway.get("/metrics", token=gateway.make_token("tasks:read", name="other"))) == "scope-missing"
     assert gateway.get("/metrics", token="").status == 401
+
+
+def test_metrics_are_told_while_the_database_is_away(gateway: Gateway, database: Database) -> None:
+    """For longer than what a token may do is remembered; to one that was never seen to be good they aren't."""
+    reader, other = (gateway.make_token("metrics:read", name=name) for name in ("scraper", "late"))
+    assert gateway.get("/metrics", token=reader).status == 200
+    with away(database):
+        began = time.monotonic()
+        while time.monotonic() - began < REMEMBERED_S + 1:
+            assert gateway.get("/metrics", token=reader).status == 200
+        assert gateway.get("/metrics", token=other).status == 503
+        assert gateway.get("/v1/tasks/1", token=reader).status in (403, 503)

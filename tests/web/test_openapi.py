@@ -8,6 +8,7 @@ from pathlib import Path
 
 import trustme
 
+from reproq.web.openapi import DOCUMENT
 from tests.web.conftest import Gateway
 
 EXAMPLES = 10
@@ -46,3 +47,11 @@ def test_the_gateway_keeps_to_its_document(gateway: Gateway, tmp_path: Path, aut
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "No issues found" in done.stdout, done.stdout
+
+
+def test_every_request_may_be_too_long_and_only_those_that_need_a_token_may_lack_one() -> None:
+    for path, ways in DOCUMENT["paths"].items():
+        for way in ways.values():
+            codes = set(way["responses"])
+            assert {"400", "405", "431", "500"} <= codes, path
+            assert bool(codes & {"401", "403"}) == bool(way["security"]), path
