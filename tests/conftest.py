@@ -62,8 +62,8 @@ def _servers_here() -> dict[str, Binaries]:
 
 
 SERVERS = _servers_here()
-# Each test has a database of its own. On ext4 a copy takes up to a second where others were dropped a moment ago (it looks
-# past every inode that was freed lately), in memory 50 ms.
+# Each test has a database of its own. On ext4 a copy takes up to a second where others were dropped a moment ago (it
+# goes past every inode that was freed lately), in memory 50 ms.
 _MEMORY = Path("/dev/shm")
 _NEEDED = 4 << 30
 
@@ -78,7 +78,7 @@ def fast_folder() -> Path | None:
 
 
 def copy_of(template: str, server: EmbeddedServer, name: str) -> Composed:
-    """The statement that makes a database by copying files: through the write-ahead log it takes three times as long."""
+    """The statement that makes a database by copying files: through the write-ahead log it takes thrice as long."""
     by_files = SQL(" strategy file_copy" if server.binaries is None or server.binaries.major >= 15 else "")
     return SQL("create database {} template {}{}").format(Identifier(name), Identifier(template), by_files)
 
