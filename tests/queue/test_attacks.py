@@ -150,6 +150,9 @@ class Attacker:
                 yield f"create operator trap.{operator} ({sides}, function = trap.equal{number})"
 
     def call(self, function: dict[str, Any], *before: str) -> list[str]:
+        return self.run(call_of(function), *before)
+
+    def run(self, statements: str, *before: str) -> list[str]:
         """What was stolen while it ran, with these changes made by an administrator first. Leaves nothing behind."""
         self.stolen.clear()
         self.conn.execute("begin")
@@ -159,7 +162,7 @@ class Attacker:
             self._become()
         self.conn.execute("set local search_path = trap, pg_temp, pg_catalog")
         try:
-            self.conn.execute(as_sql(call_of(function)))
+            self.conn.execute(as_sql(statements))
         except psycopg.Error as exc:
             if "stolen as" in str(exc):
                 self.stolen.append(str(exc))
@@ -195,7 +198,17 @@ def test_the_traps_are_real_for_functions_that_are_pinned_less_well(attacker: At
 def test_every_definer_function_was_among_the_attacked(attacker: Attacker, q: Queue) -> None:
     definers = {row["signature"] for row in q.rows(FUNCTIONS) if row["definer"]}
     assert definers
-    assert definers <= {function["signature"] for function in attacker.functions}
+    assert definers <= {function["signature"] for function in attacker.functions} | {"internal.admit_at_commit()"}
+
+
+def test_what_runs_at_a_commit_runs_nothing_of_a_session_full_of_traps(attacker: Attacker) -> None:
+    keyed = "select queues.enqueue('t', limit_key => 'k'); set constraints all immediate"
+    badly_pinned = (
+        "create or replace function internal.admit_at_commit() returns trigger language plpgsql security definer"
+        " as 'begin perform 1::text; return null; end'"
+    )
+    assert attacker.run(keyed) == []
+    assert attacker.run(keyed, badly_pinned)
 
 
 # Whoever sets these is refused, or disconnects himself: nothing is answered wrongly.

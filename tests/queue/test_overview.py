@@ -101,7 +101,7 @@ def test_names_start_as_asked_and_are_few(q: Queue) -> None:
 def test_names_are_plain_ones_since_they_go_into_a_shell_s_command_line(q: Queue) -> None:
     served = ["plain", "x;reboot", "$(reboot)", "-rf", "a b"]
     q.rows("select queues.register_worker('w/1/x', 'w', 1, '1', %s, null, 1, '{}')", served)
-    assert [row["names"] for row in q.rows("select queues.names('queue')")] == ["plain"]
+    assert {row["names"] for row in q.rows("select queues.names('queue')")}.intersection(served) == {"plain"}
 
 
 @pytest.mark.parametrize(

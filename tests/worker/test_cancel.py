@@ -53,7 +53,7 @@ def test_a_running_task_is_asked_first_and_its_lease_goes_when_it_has_stopped(ho
     assert house.wait_mark("noticed") == "yes"
     row = house.final(task_id)
     assert (row["status"], row["result_json"], row["leased_until"]) == ("CANCELLED", None, None)
-    assert worker.events("task_cancelled", task_id=task_id)
+    worker.wait_event("task_cancelled", task_id=task_id)
     stopped = house.detail(task_id, "stopped")
     assert None not in [stopped[name] for name in ("child", "pid", "duration_s", "cpu_s", "max_rss_kb")]
     assert house.cancel(task_id) == "cancelled"

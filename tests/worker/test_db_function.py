@@ -43,7 +43,7 @@ def test_an_error_is_retried_and_leaves_no_writes(house: House) -> None:
     assert (row["status"], row["failure_kind"], row["last_error"]) == ("FAILED", "raised", "not yet")
     assert (row["attempt_count"], notes(house)) == (2, 0)
     assert [event["event"] for event in house.history(task_id)] == ["retried", "failed"]
-    assert worker.events("task_retried", task_id=task_id)
+    worker.wait_event("task_retried", task_id=task_id)
 
 
 def test_a_validation_failure_keeps_its_writes_is_not_retried_and_is_in_the_error_table(house: House) -> None:

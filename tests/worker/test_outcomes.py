@@ -118,7 +118,7 @@ def test_a_task_that_always_raises_ends_failed_with_its_error_and_traceback(hous
     assert row["error_json"]["type"] == "ValueError"
     assert "in late" in row["error_json"]["traceback"]
     assert [e["event"] for e in house.history(task_id)] == ["retried", "failed"]
-    assert worker.events("task_failed", task_id=task_id)
+    worker.wait_event("task_failed", task_id=task_id)
     assert house.one("select count(*) from queues.dead_letter where id = %s", task_id) == 1
 
 
@@ -292,7 +292,7 @@ def test_a_task_that_closes_or_replaces_its_output_leaves_none_of_it_to_the_next
     worker = house.worker("--processes", "1", "--until-empty")
     assert worker.status() == 0
     assert house.row(second)["result_json"] is True
-    assert worker.events("task_output", task_id=second, message="to the log")
+    worker.wait_event("task_output", task_id=second, message="to the log")
 
 
 def test_where_a_queue_asks_for_it_a_success_tells_its_child_its_time_and_its_memory(house: House) -> None:

@@ -3,7 +3,7 @@ create or replace function internal.cron_parts(expression text) returns text[]
     language plpgsql immutable
     set search_path = pg_catalog, pg_temp as $$
 declare
-    blanks constant text := E' \t\r\n';
+    blanks constant text := ' ' || chr(9) || chr(10) || chr(13);
     parts text[] := regexp_split_to_array(btrim(case lower(btrim(expression, blanks))
         when '@hourly' then '0 * * * *' when '@daily' then '0 0 * * *' when '@midnight' then '0 0 * * *'
         when '@weekly' then '0 0 * * 0' when '@monthly' then '0 0 1 * *'
