@@ -18,9 +18,8 @@ from reproq.models.execution import Execution
 FUNCTION_TYPES = ("db_function",)
 CHANNEL_TYPES = ("email", "sms")
 MAX_BATCH = 500
-_SHORT_S, _DEPTH = 0.001, 32
-_QUICK_S = 0.015
-_LONG_S = 0.004
+_SHORT_S = 0.001
+_DEPTH = 32
 _AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
 _RATE_WINDOW_S = 0.1
 _CONFIRM_S = 0.02
@@ -46,7 +45,7 @@ class Station:
         self.contains = False  # some of its types want nothing of a task left when it has ended
         self.next_claim_at = 0.0
         self._misses = 0
-        self._mean_s = _QUICK_S
+        self._mean_s = _SHORT_S * 5
         self._counted = 0
         self._counted_at = time.monotonic()
 
@@ -69,16 +68,9 @@ class Station:
 
     @property
     def depth(self) -> int:
-        """How many lines a child may have: several where tasks are so short that waiting for a line costs more. Two for
-        tasks of a few milliseconds: a core stays busy while the runner waits for one of its own."""
-        if self._mean_s >= _QUICK_S or self.contains or not self.pool.kind.packets:
-            return 1
-        return _DEPTH if self._mean_s < _SHORT_S else 2
-
-    @property
-    def long_s(self) -> float:
-        """From when on a task keeps what waits behind it for too long."""
-        return max(_LONG_S, 3 * self._mean_s)
+        """How many lines a child may have: several only where tasks are so short that waiting for a line costs more."""
+        short = self._mean_s < _SHORT_S and self.pool.kind.packets and not self.contains
+        return _DEPTH if short else 1
 
     def note(self, ran_s: float) -> None:
         """One more task is done."""

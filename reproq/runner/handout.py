@@ -14,6 +14,8 @@ from reproq.models.states import FailureKind
 from reproq.runner.books import Books
 from reproq.runner.crew import Station
 
+_LONG_S = 0.004
+
 
 class Handout:
     def __init__(self, books: Books, stations: list[Station], worker_id: str, most_weight: int) -> None:
@@ -75,18 +77,13 @@ class Handout:
                 if len(child.lines) > 1:
                     self.deep.add(child)
 
-    def look_after_deep(self, now: float, patience_s: float) -> float:
-        """A task that takes long must not keep others waiting behind it. Answers how long the next look can wait."""
+    def look_after_deep(self, now: float) -> None:
+        """A task that takes long must not keep others waiting behind it."""
         for child in list(self.deep):
             if len(child.lines) < 2:
                 self.deep.discard(child)
-                continue
-            left_s = child.lines[0].handed_at + child.station.long_s - now
-            if left_s <= 0:
+            elif now - child.lines[0].handed_at > _LONG_S:
                 self.take_back(child)
-            else:
-                patience_s = min(patience_s, left_s)
-        return patience_s
 
     def take_back(self, child: Child) -> list[Execution]:
         """What a child has not begun waits for another one."""

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from reproq.runner.probe import Probe
 
 _TICK_S = 0.25
+_DEEP_S = 0.002
 _KEPT_WAITING_S = 1.0
 EXIT_NO_CHILDREN = 70
 _MOST_UNSERVED = 20
@@ -163,7 +164,8 @@ class Runner:
                     self.handout.hand_out(station)
         patience = _TICK_S
         if self.handout.deep:
-            patience = self.handout.look_after_deep(now, patience)
+            self.handout.look_after_deep(now)
+            patience = _DEEP_S
         if self.drain.under_way:
             self.health.draining = True
             self.drain.turn()
