@@ -19,7 +19,6 @@ from reproq.channels import AnswerLost, Provider, SendFailed
 from reproq.db.errors import first_line
 
 _PROVIDER_S = 60.0
-_KEY_LIVES_S = 23 * 3600.0  # comms.key_may_be_forgotten says the same
 _OUR_WORDS = ("validation", "handler_failed", "not_found")
 _CODE = re.compile(r"\b[2-5]\d\d\b(?: [a-z_]+)?")
 _HANDLER_PAUSES_S = (0.1, 0.4, 1.5, 3.0)
@@ -53,11 +52,11 @@ class ChannelTasks:
         outcome = begun["outcome"]
         if not outcome["success"]:
             return self._failed(order, _refusal(outcome))
-        return self._call(order, outcome["payload"], begun.get("since"))
+        return self._call(order, outcome["payload"], begun)
 
-    def _call(self, order: Mapping[str, Any], message: Any, begun_before: float | None) -> Answer:
+    def _call(self, order: Mapping[str, Any], message: Any, state: Mapping[str, Any]) -> Answer:
         try:
-            result = self._deliver(order, message, begun_before)
+            result = self._deliver(order, message, state)
         except SendFailed as failure:
             return self._failed(order, failure)
         except AnswerLost as lost:
@@ -69,13 +68,14 @@ class ChannelTasks:
             }
         return self._succeeded(order, result)
 
-    def _deliver(self, order: Mapping[str, Any], message: Any, begun_before: float | None) -> dict[str, Any]:
-        """`begun_before` = an execution of this task called the provider then, and nobody knows what became of it."""
+    def _deliver(self, order: Mapping[str, Any], message: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+        """`since` in the state: an execution called the provider then, and nobody knows what became of it."""
+        begun_before = state.get("since")
         if not isinstance(message, dict):
             raise SendFailed("validation", "the before-handler answered without a message", permanent=True)
         since = (message.get("lookup") or {}).get("since")
         if since is None and begun_before is not None:
-            if not self._may_ask_again(begun_before):
+            if not self._may_ask_again(state):
                 raise AnswerLost("an earlier execution called the provider, and nobody knows what it answered")
             since = begun_before if self._provider.resolves_by == "lookup" else None
         timeout_s = min(_PROVIDER_S, (order["deadline_s"] or _PROVIDER_S) * 0.8)
@@ -86,9 +86,9 @@ class ChannelTasks:
             raise SendFailed("not_found", "the provider has no such message", permanent=begun_before is not None)
         return found
 
-    def _may_ask_again(self, begun_before: float) -> bool:
+    def _may_ask_again(self, state: Mapping[str, Any]) -> bool:
         if self._provider.resolves_by == "resend":
-            return time.time() - begun_before < _KEY_LIVES_S
+            return not state["key_may_be_forgotten"]
         return self._provider.resolves_by == "lookup"
 
     def _succeeded(self, order: Mapping[str, Any], result: dict[str, Any]) -> Answer:

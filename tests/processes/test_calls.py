@@ -67,6 +67,16 @@ def test_a_call_of_which_nobody_knows_is_not_made_known_by_a_later_failure(texts
         texts.fail(attempt, kind)
 
 
+@pytest.mark.parametrize(("age", "forgotten"), [("22 h 59 min", False), ("23 h 1 min", True)])
+def test_the_database_says_whether_a_repetition_could_be_a_second_send(mail: Post, age: str, forgotten: bool) -> None:
+    lost = _bare(mail)
+    mail.begin(lost)
+    mail.die(lost)
+    mail.rows("update queues.channel_call set begun_at = now() - %s::interval", age)
+    mail.rows("update queues.task_runs set run_after = now()")
+    assert mail.begin(mail.take())["key_may_be_forgotten"] == forgotten
+
+
 def test_a_before_handler_that_fails_leaves_no_mark(mail: Post) -> None:
     attempt = _bare(mail, before_handler="comms.nobody")
     outcome = mail.begin(attempt)["outcome"]

@@ -1,6 +1,7 @@
 -- What is known of a provider's calls for this task, under the fence of an execution: `lost` (the lease is), `new`,
 -- `answered` (by an earlier execution, with the answer), `begun` (by an earlier one, and nobody knows what became of it).
--- What nobody knows, no later failure makes known: `since` is the first of those calls.
+-- What nobody knows, no later failure makes known: `since` is the first of those calls, and `key_may_be_forgotten` says whether
+-- a repetition under its key could be a second send by now.
 create or replace function queues.channel_state(task_run_id bigint, claim_no bigint, worker_id text) returns jsonb
     language plpgsql stable security definer
     set search_path = pg_catalog, pg_temp as $$
@@ -19,7 +20,8 @@ begin
     end if;
     select min(c.begun_at) into begun_at from queues.channel_call c where c.task_id = task_run_id and c.answer is null;
     if begun_at is not null then
-        return jsonb_build_object('state', 'begun', 'since', extract(epoch from begun_at));
+        return jsonb_build_object('state', 'begun', 'since', extract(epoch from begun_at),
+                                  'key_may_be_forgotten', comms.key_may_be_forgotten(begun_at, clock_timestamp()));
     end if;
     return '{"state": "new"}';
 end $$;
