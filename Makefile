@@ -54,6 +54,7 @@ mutants: $(STAMP)
 	@$(BIN)/python -m tests.faults.mutants $(ARGS)
 
 guide: $(STAMP)
+	@command -v debootstrap >/dev/null || { apt-get update -q && apt-get install -y -q debootstrap; } || true
 	@GUIDE=1 $(BIN)/python -m pytest -q tests/units/test_operate_guide.py $(ARGS)
 
 install-systemd uninstall-systemd:
