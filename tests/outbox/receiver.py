@@ -113,7 +113,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         receiver = self.server.receiver
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:  # whoever sent it was killed meanwhile
+            self.close_connection = True
+            return
         request = Request(
             self.path, {name.lower(): value for name, value in self.headers.items()}, body, self.client_address
         )
