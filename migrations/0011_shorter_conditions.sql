@@ -1,5 +1,5 @@
--- A trigger's condition is read from its text again by every statement, 5 µs for these two: only what keeps others out stays
--- in it, the rest is for the functions, which tasks without a key or children never call.
+-- A trigger's condition is read from its text again by every statement: only what keeps others out stays in it, the rest is for
+-- the functions, which tasks without a key or children never call.
 drop trigger task_runs_leave_slot on queues.task_runs;
 create trigger task_runs_leave_slot before update on queues.task_runs
     for each row when (new.limit_key is not null) execute function internal.leave_slot();
