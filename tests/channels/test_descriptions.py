@@ -50,7 +50,7 @@ def prism() -> list[str]:
 
 def _fetch(home: Path) -> None:
     with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
-        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", scratch]
+        command = ["npm", "install", "--loglevel=error", "--no-audit", "--no-fund", "--prefix", scratch]
         try:
             done = subprocess.run(
                 [*command, f"@stoplight/prism-cli@{VERSION}"], capture_output=True, text=True, timeout=90, check=False
