@@ -1,6 +1,7 @@
 """A server in a temporary folder, gone with whoever asked for it."""
 
 import os
+import secrets
 import shutil
 import signal
 import tempfile
@@ -35,14 +36,18 @@ def throwaway(
 @contextmanager
 def _claimed_folder(parent: Path) -> Iterator[Path]:
     """Make a folder that sweep() can't mistake for a left-over one: it bears its name only once it is locked."""
-    fresh = Path(tempfile.mkdtemp(prefix="reproq-new-", dir=parent))
-    fresh.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    lock = Folder(fresh).try_lock("throwaway.lock")
-    folder = fresh.rename(fresh.with_name(fresh.name.replace("reproq-new-", THROWAWAY)))
-    try:
+    fresh = folder = parent / f"reproq-new-{secrets.token_hex(4)}"
+    lock = None
+    try:  # from before it exists: a signal may come at any moment
+        fresh.mkdir(mode=0o700)
+        fresh.chmod(0o711 if os.geteuid() == 0 else 0o700)
+        lock = Folder(fresh).try_lock("throwaway.lock")
+        folder = parent / fresh.name.replace("reproq-new-", THROWAWAY)
+        fresh.rename(folder)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for path in (fresh, folder):
+            shutil.rmtree(path, ignore_errors=True)
         if lock is not None:
             os.close(lock)
 
