@@ -23,15 +23,10 @@ CANDIDATES := $(PYTHON) python3.13 python3.12 python3.11 python3
 demo: $(STAMP)
 	@$(BIN)/reproq demo
 
-# What compares two rates runs alone, first. 5 is pytest's word for: nothing of what ARGS names is of this kind. The rest share
-# the cores, with real processes and real time: what fails there is judged by a second run, alone.
+# What compares two rates runs alone, first. 5 is pytest's word for: nothing of what ARGS names is of this kind.
 test: $(STAMP)
 	@$(BIN)/python -m pytest -q -m rates $(ARGS); alone=$$?; \
 	$(PYTEST) -m "not rates" $(ARGS); beside=$$?; \
-	if [ $$beside = 1 ]; then \
-	    echo "once more, alone; what fails only beside others is printed above and wants to be looked at:"; \
-	    $(BIN)/python -m pytest -q -m "not rates" --last-failed --last-failed-no-failures none --maxfail 5 $(ARGS) && beside=0; \
-	fi; \
 	[ $$alone = 5 ] && exit $$beside; [ $$beside = 5 ] && exit $$alone; exit $$((alone | beside))
 
 check: lint types rooms test
