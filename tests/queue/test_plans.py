@@ -211,7 +211,7 @@ def test_plans_of_a_newborn_queue_do_not_outlive_it(database: Database, first: i
         for name, act in statements.items():
             _, reads = counted.run(act)
             assert (name, reads["scans"]) == (name, 0)
-            assert reads["pkey"] <= 5 * BATCH, name
+            assert reads["pkey"] <= 6 * BATCH, name  # the entries of a row's dead versions count too
 
 
 def look(q: Queue, first: int, count: int) -> None:
