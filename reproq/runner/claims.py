@@ -81,6 +81,8 @@ class Claims:
 
     def turn(self, now: float) -> float:
         """Called in every turn of the loop, cheap when there is nothing to do. Answers how long it can wait."""
+        for station in self._stations:
+            station.count(now)
         if self.claiming or self.stopped or not self._desk.idle or self._taker.congested():
             return _RECLAIM_EVERY_S
         if self._due_at is not None and now >= self._due_at:

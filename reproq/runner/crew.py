@@ -22,6 +22,8 @@ _SHORT_S = 0.001
 _DEPTH = 32
 _AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
 _RATE_WINDOW_S = 0.1
+_SHORTEST_WINDOW_S = 0.02
+_FEW = 4
 _CONFIRM_S = 0.02
 _SHORT_PAUSE_S = 0.002
 _PAUSES_S = (0.005, 0.02, 0.08, 0.32)
@@ -78,11 +80,13 @@ class Station:
         self._mean_s += (ran_s - self._mean_s) * 0.05
 
     def count(self, now: float) -> None:
-        """The rate of the recent past: quick to rise, halved with each window without work."""
-        span = now - self._counted_at
+        """The rate of the recent past: it rises with the first few tasks, and halves with each window without work."""
+        span, done = now - self._counted_at, self.done - self._counted
         if span >= _RATE_WINDOW_S:
-            self.rate = max((self.done - self._counted) / span, self.rate * 0.5 ** (span / _RATE_WINDOW_S))
+            self.rate = max(done / span, self.rate * 0.5 ** (span / _RATE_WINDOW_S))
             self._counted, self._counted_at = self.done, now
+        elif done >= _FEW:
+            self.rate = max(self.rate, done / max(span, _SHORTEST_WINDOW_S))
 
     def wants(self) -> int:
         """How many to claim now: what can start at once, and what will be able to start soon."""

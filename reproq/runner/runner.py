@@ -256,7 +256,6 @@ class Runner:
     def _tick(self) -> None:
         now = time.monotonic()
         for station in self.stations:
-            station.count(now)
             self.books.confirm(station)
         self.books.give_back_waiting(older_than=now - _KEPT_WAITING_S)
         self.claim_desk.check_silence()
