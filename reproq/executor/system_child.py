@@ -36,7 +36,7 @@ _STATEMENTS = {
     "channel_succeeded": b"select internal.channel_succeeded($1, $2, $3, $4, $5, $6)::text",
     "channel_failed": b"select internal.channel_failed($1, $2, $3, $4, $5, $6, $7)::text",
 }
-_CLEAN = b"close all; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp"
+_CLEAN = b"close all; reset role; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp"
 _DONE = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}
 _UNKNOWN_STATEMENT = "26000"
 _PATIENCE_S = 5.0

@@ -11,12 +11,9 @@ from .impossible_events import EVENTS_AND_TOKENS
 # constraint -> table, the assignments that break this one and no other
 REFUSED = {
     "running_is_leased": ("task_runs", "status = 'RUNNING'"),
-    "a_lease_has_a_holder": ("task_runs", "leased_until = now()"),
     "completed_is_final": ("task_runs", "completed_at = now()"),
-    "success_leaves_no_error": (
+    "an_end_says_how": (
         "task_runs", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', last_error = 'x'"),
-    "success_has_a_result": ("task_runs", "status = 'SUCCESSFUL', completed_at = now()"),
-    "failure_has_a_kind": ("task_runs", "status = 'FAILED', completed_at = now()"),
     "attempts_are_bounded": ("task_runs", "attempt_count = max_attempts + 1"),
     "max_attempts_in_range": ("task_runs", "max_attempts = 100001"),
     "priority_in_range": ("task_runs", "priority = 1000001"),
@@ -74,17 +71,22 @@ FOR_INSERT = {
     **EVENTS_AND_TOKENS,
 }
 MORE = [
-    ("a_lease_has_a_holder", "status = 'CANCELLED', completed_at = now(), leased_until = now()"),
-    ("a_lease_has_a_holder",
+    ("running_is_leased", "leased_until = now()"),
+    ("running_is_leased", "status = 'CANCELLED', completed_at = now(), leased_until = now()"),
+    ("running_is_leased",
      "status = 'FAILED', failure_kind = 'x', completed_at = now(), worker_id = 'w', leased_until = now()"),
     ("completed_is_final", "status = 'CANCELLED'"),
-    ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', failure_kind = 'x'"),
-    ("success_leaves_no_error", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', error_json = '{}'"),
-    ("only_waiting_waits", "waiting_for = -1"),
+    ("completed_is_final", "status = 'SUCCESSFUL', result_json = '1'"),
+    ("completed_is_final", "status = 'FAILED', failure_kind = 'x'"),
+    ("an_end_says_how", "status = 'SUCCESSFUL', completed_at = now()"),
+    ("an_end_says_how", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', failure_kind = 'x'"),
+    ("an_end_says_how", "status = 'SUCCESSFUL', completed_at = now(), result_json = '1', error_json = '{}'"),
+    ("an_end_says_how", "status = 'FAILED', completed_at = now()"),
+    ("counters_are_counts", "waiting_for = -1"),
     ("a_slot_is_of_a_key", "limit_key = 'k', limit_slot = 0"),
     ("key_has_a_length", "limit_key = ''"),
     ("key_has_a_length", "limit_key = repeat('x', 501)"),
-    ("attempts_are_bounded", "attempt_count = -1"),
+    ("counters_are_counts", "attempt_count = -1"),
     ("max_attempts_in_range", "max_attempts = 0"),
     ("counters_are_counts", "claim_no = -1"),
     ("run_after_is_a_date", "run_after = '-infinity'"),

@@ -194,15 +194,38 @@ def test_a_drain_that_runs_out_of_time_stops_a_function_and_gives_it_back(house:
     assert (row["status"], row["attempt_count"], row["give_backs"], notes(house)) == ("PENDING", 0, 1, 0)
 
 
-def test_what_one_function_sets_in_its_session_is_not_there_for_the_next(house: House) -> None:
-    sets = """begin perform set_config('statement_timeout', '1', false), set_config('role', 'none', false);
-              create temp table kept (x int); return '{"success": true}'; end"""
-    looks = """begin return jsonb_build_object('success', true, 'payload', jsonb_build_array(
-               current_setting('statement_timeout') = '1ms', to_regclass('pg_temp.kept') is not null)); end"""
-    first = enqueue(house, house.function("sets", sets))
-    house.worker("--system-processes", "1").ready()
-    assert house.final(first)["status"] == "SUCCESSFUL"
-    assert house.final(enqueue(house, house.function("looks", looks)))["result_json"] == [False, False]
+LEAVES = """
+    begin
+        perform set_config('statement_timeout', '1', false), set_config('search_path', 'shop', false);
+        perform set_config('role', 'worker_service_user', false);
+        perform pg_advisory_lock(4711);
+        create temp table kept (x int);
+        listen gossip;
+        execute 'declare held cursor with hold for select 1';
+        {end}
+    end"""
+LOOKS = """
+    begin
+        return jsonb_build_object('success', true, 'payload', jsonb_build_array(
+            current_setting('statement_timeout'), current_setting('search_path'), current_setting('role'),
+            (select count(*) from pg_locks where locktype = 'advisory' and objid = 4711),
+            (select count(*) from pg_class where relname = 'kept'),
+            (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where is_holdable)));
+    end"""
+
+
+@pytest.mark.parametrize("end", ["return '{\"success\": true}';", "raise 'no';", 'return \'{"error": "no"}\';'])
+def test_what_one_function_leaves_in_its_session_is_not_there_for_the_next(house: House, end: str) -> None:
+    before = house.function("looks", LOOKS)
+    leaves = house.function("leaves", LEAVES.format(end=end))
+    worker = house.worker("--system-processes", "1")
+    worker.ready()
+    clean = house.final(enqueue(house, before))["result_json"]
+    assert clean is not None
+    assert clean[3:] == [0, 0, 0, 0]
+    for _ in range(2):
+        house.final(enqueue(house, leaves, max_attempts=1))
+        assert house.final(enqueue(house, before))["result_json"] == clean
 
 
 def test_functions_and_app_tasks_run_side_by_side(house: House) -> None:
