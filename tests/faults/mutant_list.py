@@ -22,8 +22,13 @@ MUTANTS = (
         (
             (
                 f"{_FUNCTIONS}/queues/finish.sql",
-                "on t.id = o.id and t.claim_no = o.claim_no and t.worker_id = finish.worker_id",
-                "on t.id = o.id",
+                "where t.id = any (array(select o.id from outcome o)) and t.worker_id = finish.worker_id",
+                "where t.id = any (array(select o.id from outcome o))",
+            ),
+            (
+                f"{_FUNCTIONS}/queues/finish.sql",
+                "join outcome o on o.id = l.id and o.claim_no = l.claim_no",
+                "join outcome o on o.id = l.id",
             ),
         ),
     ),
@@ -202,9 +207,13 @@ MUTANTS = (
         (
             (
                 f"{_FUNCTIONS}/queues/heartbeat.sql",
-                "from asked a join queues.task_runs t on t.id = a.id and t.claim_no = a.claim_no "
-                "and t.worker_id = heartbeat.worker_id",
-                "from asked a join queues.task_runs t on t.id = a.id",
+                "where t.id = any (heartbeat.ids) and t.worker_id = heartbeat.worker_id\n        order",
+                "where t.id = any (heartbeat.ids)\n        order",
+            ),
+            (
+                f"{_FUNCTIONS}/queues/heartbeat.sql",
+                "join asked a on a.id = l.id and a.claim_no = l.claim_no",
+                "join asked a on a.id = l.id",
             ),
         ),
     ),
