@@ -14,6 +14,10 @@ _ENQUEUE_ONCE = (
     b" priority => $6, idempotency_key => $7, max_attempts => $8, unique_among => $9,"
     b" timeout => make_interval(secs => $10), after => $11, after_policy => $12, limit_key => $13, trace => $14)"
 )
+_WATCH = (
+    b"select w.*, pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())"
+    b" from (select) one left join queues.watch_tasks($1, $2, $3, $4) w on true"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,14 @@ class Sight:
     task_type: str = ""
     queue_name: str = ""
     document: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The tasks with another mark, and since when the next look has to ask: this one saw what was written before."""
+
+    sights: list[Sight]
+    since: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +68,14 @@ class NewTask:
     trace: str | None = None
 
 
-def watch_tasks(ids: bytes, marks: bytes, max_bytes: int | None = None) -> Call:
-    """Answers a Sight of each task with another mark. Both arrays as text: between two looks they rarely change."""
-    if max_bytes is None:
-        return Call(b"select * from queues.watch_tasks($1, $2)", (ids, marks), _sights)
-    return Call(b"select * from queues.watch_tasks($1, $2, $3)", (ids, marks, number(max_bytes)), _sights)
+def see_task(task_id: int) -> Call:
+    """Answers a Sight, as a list of one."""
+    return Call(b"select * from queues.watch_tasks($1, '{null}')", (numbers([task_id]),), _sights)
+
+
+def watch_tasks(ids: bytes, marks: bytes, max_bytes: int, since: bytes | None) -> Call:
+    """Answers a Look. `since` is that of the look before. Both arrays as text: between two looks they rarely change."""
+    return Call(_WATCH, (ids, marks, number(max_bytes), since), _look)
 
 
 def marks(known: Sequence[str | None]) -> bytes:
@@ -82,6 +97,10 @@ def enqueue_once(task: NewTask) -> Call:
         _text(task.limit_key), _text(task.trace),
     )  # fmt: skip
     return Call(_ENQUEUE_ONCE, params, _enqueued)
+
+
+def _look(rows: Rows) -> Look:
+    return Look([_sight(row[:-1]) for row in rows if row[0] is not None], rows[0][-1] or b"")
 
 
 def _sights(rows: Rows) -> list[Sight]:

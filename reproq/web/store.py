@@ -18,7 +18,7 @@ from reproq.db.line import Call
 from reproq.db.migration.files import load
 from reproq.db.processes.status import status_functions
 from reproq.queue import run_async
-from reproq.queue.waiting import Sight, process_status, watch_tasks
+from reproq.queue.waiting import Sight, process_status, see_task
 from reproq.queue.workers import serves_code
 from reproq.web.problems import Problem, away
 from reproq.web.processes import sight_of
@@ -61,7 +61,7 @@ class Store:
             raise _told(problem, unsure=writes and connected) from problem
 
     async def task(self, number: int) -> Sight:
-        found = await self.run(watch_tasks(b"{%d}" % number, b"{null}"))
+        found = await self.run(see_task(number))
         return found[0]  # type: ignore[no-any-return]
 
     async def process(self, function: str, number: int) -> Sight:

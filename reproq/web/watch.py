@@ -23,7 +23,7 @@ from reproq.db.connect import AsyncConnection, connect_async
 from reproq.db.errors import first_line
 from reproq.log import Event
 from reproq.queue import run_async
-from reproq.queue.waiting import Sight, process_status, watch_tasks
+from reproq.queue.waiting import Look, process_status, watch_tasks
 from reproq.tickets import TASK
 from reproq.web.board import Board, Follower, Subject
 from reproq.web.counts import Counts
@@ -47,6 +47,7 @@ class Watch:
         self._processes: dict[str, Board] = {}  # by function
         self._any_task, self._any_process = asyncio.Event(), asyncio.Event()
         self._connection: AsyncConnection | None = None
+        self._since: bytes | None = None  # what was written before that is known
         self._loops: list[asyncio.Task[None]] = []
         self._away_since: float | None = None
         self.ending = False
@@ -110,8 +111,9 @@ class Watch:
             if self._connection is None or self._connection.closed:
                 self._connection = await connect_async(self._dsn, name="reproq serve: waiting")
             ids, known = self._tasks.asked()
-            found: list[Sight] = await run_async(self._connection, watch_tasks(ids, known, SHARED_BYTES))
-        self._tasks.tell(found)
+            look: Look = await run_async(self._connection, watch_tasks(ids, known, SHARED_BYTES, self._since))
+        self._since = look.since
+        self._tasks.tell(look.sights)
 
     async def _watch_processes(self) -> None:
         while True:
@@ -149,6 +151,7 @@ class Watch:
             log.say(Event.DATABASE_BACK, f"the database is back after {away:.1f} s", waited_s=round(away, 1))
 
     async def _hang_up(self) -> None:
+        self._since = None
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
