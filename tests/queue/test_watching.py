@@ -1,4 +1,4 @@
-"""A look at tasks that somebody waits for tells what has changed, and reads closely only what was written since the last."""
+"""A look at tasks that somebody waits for tells what has changed since the look before, whoever commits it when."""
 
 from __future__ import annotations
 
