@@ -2,12 +2,13 @@
 -- "error", "retry_after_s"}. A `returned` one wasn't sent and counts nothing. Of an event that is named twice the first
 -- outcome counts. Answers for each `done`, `parked` (given up), `already` (its claim, but told before), `lost` (somebody else
 -- has claimed it since: nothing is changed).
--- Locks in one order: deliveries, events, the sink.
+-- Locks in one order: deliveries, events, the sink. Deliveries are found by `id = any` and joined by a hash, their state is
+-- tested on the locked copy (see queues.finish).
 create or replace function queues.finish_deliveries(sink text, outcomes jsonb)
     returns table (event_number bigint, claim_no bigint, answer text)
     language plpgsql volatile security definer
     set search_path = pg_catalog, pg_temp
-    set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+    set jit = off set enable_seqscan = off set enable_nestloop = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
     ours bigint[];
@@ -25,14 +26,18 @@ begin
             select distinct on ((a.o ->> 'event_number')::bigint) a.o, a.n
             from jsonb_array_elements(outcomes) with ordinality as a(o, n)
             order by (a.o ->> 'event_number')::bigint, a.n) x);
-    select array_agg(h.event_id), coalesce(array_agg(h.event_id) filter (where h.result = 'delivered'), '{}') into ours, delivered
-    from (
-        select d.event_id, o.result
+    with outcome as materialized (
+        select o.event_number, o.claim_no, o.result
         from jsonb_to_recordset(finish_deliveries.outcomes) as o(event_number bigint, claim_no bigint, result text)
-        join queues.outbox_delivery d
-          on d.event_id = o.event_number and d.sink = finish_deliveries.sink and d.claim_no = o.claim_no
-        where d.state = 'waiting' and d.leased_until is not null
-        order by d.event_id for update of d) h;
+    ), locked as materialized (
+        select d.event_id, d.claim_no, d.state = 'waiting' and d.leased_until is not null as leased
+        from queues.outbox_delivery d
+        where d.event_id = any (array(select o.event_number from outcome o)) and d.sink = finish_deliveries.sink
+        order by d.event_id for update
+    )
+    select array_agg(l.event_id), coalesce(array_agg(l.event_id) filter (where o.result = 'delivered'), '{}') into ours, delivered
+    from locked l join outcome o on o.event_number = l.event_id and o.claim_no = l.claim_no
+    where l.leased;
     update queues.outbox_delivery d
     set state = 'delivered', attempts = d.attempts + 1, first_at = coalesce(d.first_at, clock_timestamp()),
         ended_at = clock_timestamp(), leased_until = null, last_error = null, last_status = o.status
@@ -59,10 +64,15 @@ begin
         from jsonb_to_recordset(finish_deliveries.outcomes) as o(event_number bigint, result text, status integer, retry_after_s double precision)
         where o.result = 'failed' and o.event_number = any (ours)));
     return query
+    with outcome as materialized (
+        select o.event_number, o.claim_no
+        from jsonb_to_recordset(finish_deliveries.outcomes) as o(event_number bigint, claim_no bigint)
+    ), told as materialized (
+        select d.event_id, d.claim_no, d.state from queues.outbox_delivery d
+        where d.event_id = any (array(select o.event_number from outcome o)) and d.sink = finish_deliveries.sink
+    )
     select o.event_number, o.claim_no,
-           case when d.event_id is null then 'lost' when o.event_number = any (ours) is not true then 'already'
-                when d.state = 'parked' then 'parked' else 'done' end
-    from jsonb_to_recordset(finish_deliveries.outcomes) as o(event_number bigint, claim_no bigint)
-    left join queues.outbox_delivery d
-      on d.event_id = o.event_number and d.sink = finish_deliveries.sink and d.claim_no = o.claim_no;
+           case when t.event_id is null then 'lost' when o.event_number = any (ours) is not true then 'already'
+                when t.state = 'parked' then 'parked' else 'done' end
+    from outcome o left join told t on t.event_id = o.event_number and t.claim_no = o.claim_no;
 end $$;
