@@ -11,6 +11,9 @@ from reproq.queue.measure import Measure
 _EVERY_S = 15.0
 _SHARE = 20  # at least so many times as long as it took
 _MISSED = 4  # after so many times that none came, the last one is no news any more
+_OF_QUEUES = "reproq_queue_"
+_MOST_QUEUES = 200  # that queues.measure() looks at
+_MOST_SERIES = 2000
 _HELP = {
     "reproq_queue_tasks": "Tasks of a queue: ready, scheduled for later, or running. Counted up to 20000 of a kind.",
     "reproq_queue_has_more": "Whether a queue has more tasks than were counted.",
@@ -35,11 +38,24 @@ class Measures:
         self._last: Sequence[Measure] = ()
         self._at = 0.0
         self._again_in_s = _EVERY_S
+        self._of_queues: dict[tuple[str, tuple[tuple[str, str], ...]], None] = {}  # told once
 
     def take(self, measured: Sequence[Measure]) -> float:
         """Answers when to ask again."""
-        self._last, self._at = measured, time.monotonic()
+        self._last, self._at = [*measured, *self._emptied(measured)], time.monotonic()
         return self.took(next((value for name, _, value in measured if name == "reproq_measure_seconds"), 0.0))
+
+    def _emptied(self, measured: Sequence[Measure]) -> list[Measure]:
+        """Queues that had tasks and have none: where a series ends, nobody sees that it has gone down to zero."""
+        there = {(name, tuple(sorted(labels.items()))) for name, labels, _ in measured if name.startswith(_OF_QUEUES)}
+        queues = {labels["queue"] for name, labels, _ in measured if name.startswith(_OF_QUEUES)}
+        complete = any(name == "reproq_measure_complete" and value for name, _, value in measured)
+        emptied = [each for each in self._of_queues if each not in there]
+        if len(self._of_queues) + len(there) <= _MOST_SERIES:
+            self._of_queues |= dict.fromkeys(sorted(there))
+        return (
+            [(name, dict(labels), 0.0) for name, labels in emptied] if complete and len(queues) < _MOST_QUEUES else []
+        )
 
     def took(self, seconds: float) -> float:
         """The database is to spend a twentieth of its time on this at most, with an answer or without."""
@@ -49,6 +65,7 @@ class Measures:
     def forget(self) -> None:
         """Another worker leads and tells it: two would be summed."""
         self._last = ()
+        self._of_queues.clear()
 
     def families(self) -> list[Family]:
         """From any thread. What is too old is worse than nothing: an alert would go by it."""
