@@ -65,6 +65,12 @@ def test_the_file_of_the_working_directory_is_read_without_being_named(tmp_path:
     assert load({}, {}).processes == 3
 
 
+def test_a_file_of_the_working_directory_that_cant_be_read_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "reproq.toml").mkdir()
+    with pytest.raises(SettingsError, match="can't read reproq.toml: Is a directory"):
+        load({}, {})
+
+
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     assert settings({"REPROQ_CONFIG": str(toml(tmp_path, "recycle = 5"))}).recycle == 5
 

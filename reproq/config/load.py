@@ -69,7 +69,7 @@ def _file(file: str | Path | None, environ: Mapping[str, str]) -> Path | None:
     if named:
         return Path(named).expanduser()
     try:
-        return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).is_file() else None
+        return Path(DEFAULT_FILE) if Path(DEFAULT_FILE).exists() else None
     except OSError:
         return None
 
