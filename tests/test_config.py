@@ -67,7 +67,7 @@ def test_the_file_of_the_working_directory_is_read_without_being_named(tmp_path:
 
 def test_a_file_of_the_working_directory_that_cant_be_read_is_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "reproq.toml").mkdir()
-    with pytest.raises(SettingsError, match="can't read reproq.toml: Is a directory"):
+    with pytest.raises(SettingsError, match=r"can't read reproq.toml: Is a directory"):
         load({}, {})
 
 

@@ -6,6 +6,9 @@ needs it sets with SET LOCAL.
 """
 
 import math
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
@@ -26,12 +29,25 @@ _LIVENESS = {
 
 def connect(dsn: str, *, name: str, timeout_s: float = 5) -> Connection:
     """Open an autocommit connection that notices a dead peer; a value in the DSN wins over ours."""
-    return psycopg.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
+    with _nothing_left_open():
+        return psycopg.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
 
 
 async def connect_async(dsn: str, *, name: str, timeout_s: float = 5) -> AsyncConnection:
     """The same, for an event loop."""
-    return await psycopg.AsyncConnection.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
+    with _nothing_left_open():
+        return await psycopg.AsyncConnection.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
+
+
+@contextmanager
+def _nothing_left_open() -> Iterator[None]:
+    """An attempt that failed lives on in its error's traceback, in a cycle: its socket would stay open until the next
+    garbage collection, and a network that swallows packets for a while left a handful of them."""
+    try:
+        yield
+    except psycopg.Error as problem:
+        traceback.clear_frames(problem.__traceback__)
+        raise
 
 
 def options(dsn: str, *, name: str, timeout_s: float = 5) -> dict[str, Any]:
