@@ -66,9 +66,11 @@ async def _answered(request: Request, caller: Caller, subject: Subject) -> Respo
 async def _waited(request: Request, gateway: Gateway, caller: Caller, subject: Subject, wait_s: int) -> Sight:
     with place(gateway, caller, subject) as follower, leaving(request, follower) as left:
         sight = await _last_news(gateway, caller, follower, left, wait_s)
-    if sight is None:
+    if sight is None and not gateway.ending:
         raise away("the database is away, and nothing could be seen in the whole time")
-    return await seen_now(gateway, subject) if sight.is_over and sight.document is None else sight
+    if sight is None or (sight.is_over and sight.document is None):
+        return await seen_now(gateway, subject)
+    return sight
 
 
 async def _last_news(

@@ -181,13 +181,14 @@ def test_a_signal_at_any_moment_of_a_busy_time_loses_and_doubles_nothing(house: 
 
 
 def test_a_closing_terminal_stops_it_as_term_does_but_not_under_nohup(house: House) -> None:
-    worker = house.worker().ready()
-    assert worker.stop(signal.SIGHUP) == 0
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the worker inherits that, as from nohup
+    ours = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a worker inherits that: the suite may run under nohup itself
     try:
+        worker = house.worker().ready()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         deaf = house.worker().ready()
     finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, ours)
+    assert worker.stop(signal.SIGHUP) == 0
     deaf.send(signal.SIGHUP)
     assert house.final(house.enqueue("quick"))["status"] == "SUCCESSFUL"
     assert not deaf.events("drain_started")
