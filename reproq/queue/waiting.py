@@ -78,11 +78,6 @@ def watch_tasks(ids: bytes, marks: bytes, max_bytes: int, since: bytes | None) -
     return Call(_WATCH, (ids, marks, number(max_bytes), since), _look)
 
 
-def marks(known: Sequence[str | None]) -> bytes:
-    """A text[] literal of marks, which need no quotes."""
-    return ("{" + ",".join("null" if mark is None else mark for mark in known) + "}").encode()
-
-
 def process_status(function: str, ids: Sequence[int]) -> Call:
     """Answers (id, document or None) of each; `function` is a quoted name out of the catalog."""
     sql = f"select i, {function}(i)::text from pg_catalog.unnest($1::bigint[]) i".encode()  # noqa: S608

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from reproq.queue.waiting import Sight, marks
+from reproq.queue.waiting import Sight
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,15 @@ class Board:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
         self.due = 0.0  # processes: when to look again
-        self._asked: tuple[bytes, bytes] | None = None
+        self._ids: dict[int, str] = {}  # as a look at tasks sends them, forty times a second
+        self._marks: dict[int, str] = {}
 
     def add(self, number: int) -> Follower:
         entry = self.entries.get(number)
         if entry is None:
             entry = self.entries[number] = Entry()
-            self._asked, self.due = None, 0.0
+            self._ids[number], self._marks[number] = str(number), "null"
+            self.due = 0.0
         follower = Follower(entry)
         entry.followers.add(follower)
         if entry.sight is not None:
@@ -71,21 +73,17 @@ class Board:
     def remove(self, number: int, follower: Follower) -> None:
         follower.entry.followers.discard(follower)
         if not follower.entry.followers and self.entries.get(number) is follower.entry:
-            del self.entries[number]
-            self._asked = None
+            for table in (self.entries, self._ids, self._marks):
+                del table[number]
 
     def asked(self) -> tuple[bytes, bytes]:
-        """Ids and marks as a look at tasks sends them: made anew only when they have changed."""
-        if self._asked is None:
-            ids = ("{" + ",".join(map(str, self.entries)) + "}").encode()
-            known = [None if entry.sight is None else entry.sight.mark for entry in self.entries.values()]
-            self._asked = ids, marks(known)
-        return self._asked
+        """Ids and marks as array literals; neither needs quotes."""
+        ids, known = (",".join(texts.values()) for texts in (self._ids, self._marks))
+        return f"{{{ids}}}".encode(), f"{{{known}}}".encode()
 
     def tell(self, found: list[Sight]) -> None:
         for sight in found:
             entry = self.entries.get(sight.id)
             if entry is not None:  # else the last one who waited for it has left
+                self._marks[sight.id] = sight.mark or "null"
                 entry.found(sight)
-        if found:
-            self._asked = None
