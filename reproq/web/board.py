@@ -57,13 +57,14 @@ class Board:
         self.due = 0.0  # processes: when to look again
         self._ids: dict[int, str] = {}  # as a look at tasks sends them, forty times a second
         self._marks: dict[int, str] = {}
+        self._literals: tuple[bytes, bytes] | None = None
 
     def add(self, number: int) -> Follower:
         entry = self.entries.get(number)
         if entry is None:
             entry = self.entries[number] = Entry()
             self._ids[number], self._marks[number] = str(number), "null"
-            self.due = 0.0
+            self._literals, self.due = None, 0.0
         follower = Follower(entry)
         entry.followers.add(follower)
         if entry.sight is not None:
@@ -75,15 +76,19 @@ class Board:
         if not follower.entry.followers and self.entries.get(number) is follower.entry:
             for table in (self.entries, self._ids, self._marks):
                 del table[number]
+            self._literals = None
 
     def asked(self) -> tuple[bytes, bytes]:
         """Ids and marks as array literals; neither needs quotes."""
-        ids, known = (",".join(texts.values()) for texts in (self._ids, self._marks))
-        return f"{{{ids}}}".encode(), f"{{{known}}}".encode()
+        if self._literals is None:
+            ids, known = (",".join(texts.values()) for texts in (self._ids, self._marks))
+            self._literals = f"{{{ids}}}".encode(), f"{{{known}}}".encode()
+        return self._literals
 
     def tell(self, found: list[Sight]) -> None:
         for sight in found:
             entry = self.entries.get(sight.id)
             if entry is not None:  # else the last one who waited for it has left
                 self._marks[sight.id] = sight.mark or "null"
+                self._literals = None
                 entry.found(sight)
