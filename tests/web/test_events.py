@@ -100,7 +100,7 @@ def test_signs_of_life_keep_a_silent_stream_open(serve: Serve) -> None:
 def test_a_stream_ends_with_its_ticket(serve: Serve) -> None:
     gateway = serve("--keep-alive", "100ms")
     number = gateway.enqueue()
-    with followed(gateway, number, made=ticket(number, key=TICKET_KEY, expires_in=2)) as stream:
+    with followed(gateway, number, made=ticket(number, key=TICKET_KEY, expires_in=8)) as stream:
         assert stream.event()["id"] == "0.PENDING"
         assert stream.event() == {}
 
