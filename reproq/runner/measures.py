@@ -38,7 +38,7 @@ class Measures:
         self._last: Sequence[Measure] = ()
         self._at = 0.0
         self._again_in_s = _EVERY_S
-        self._of_queues: dict[tuple[str, tuple[tuple[str, str], ...]], None] = {}  # told once
+        self._of_queues: list[tuple[str, tuple[tuple[str, str], ...]]] = []  # told once, names and labels
 
     def take(self, measured: Sequence[Measure]) -> float:
         """Answers when to ask again."""
@@ -48,14 +48,11 @@ class Measures:
     def _emptied(self, measured: Sequence[Measure]) -> list[Measure]:
         """Queues that had tasks and have none: where a series ends, nobody sees that it has gone down to zero."""
         there = {(name, tuple(sorted(labels.items()))) for name, labels, _ in measured if name.startswith(_OF_QUEUES)}
-        queues = {labels["queue"] for name, labels, _ in measured if name.startswith(_OF_QUEUES)}
-        complete = any(name == "reproq_measure_complete" and value for name, _, value in measured)
         emptied = [each for each in self._of_queues if each not in there]
-        if len(self._of_queues) + len(there) <= _MOST_SERIES:
-            self._of_queues |= dict.fromkeys(sorted(there))
-        return (
-            [(name, dict(labels), 0.0) for name, labels in emptied] if complete and len(queues) < _MOST_QUEUES else []
-        )
+        self._of_queues = [*emptied, *there][-_MOST_SERIES:]
+        complete = any(name == "reproq_measure_complete" and value for name, _, value in measured)
+        all_of_them = complete and len({dict(labels)["queue"] for _, labels in there}) < _MOST_QUEUES
+        return [(name, dict(labels), 0.0) for name, labels in emptied] if all_of_them else []
 
     def took(self, seconds: float) -> float:
         """The database is to spend a twentieth of its time on this at most, with an answer or without."""
