@@ -18,9 +18,11 @@ from reproq.models.execution import Execution
 FUNCTION_TYPES = ("db_function",)
 CHANNEL_TYPES = ("email", "sms")
 MAX_BATCH = 500
-_SHORT_S = 0.001
-_DEPTH = 32
+_SHORT_S, _SHORT_DEPTH = 0.001, 32
+_MEDIUM_S, MEDIUM_DEPTH = 0.01, 2
+_LEAST_LONG_S, _LONG_IN_MEANS = 0.004, 3
 _AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
+_MOST_AHEAD = 3 * MAX_BATCH  # so that none is idle until the next batch has come
 _RATE_WINDOW_S = 0.1
 _SHORTEST_WINDOW_S = 0.02
 _FEW = 4
@@ -71,8 +73,14 @@ class Station:
     @property
     def depth(self) -> int:
         """How many lines a child may have: several only where tasks are so short that waiting for a line costs more."""
-        short = self._mean_s < _SHORT_S and self.pool.kind.packets and not self.contains
-        return _DEPTH if short else 1
+        if self._mean_s >= _MEDIUM_S or self.contains or not self.pool.kind.packets:
+            return 1
+        return _SHORT_DEPTH if self._mean_s < _SHORT_S else MEDIUM_DEPTH
+
+    @property
+    def long_s(self) -> float:
+        """A task that runs for longer must not keep others waiting behind it."""
+        return max(_LEAST_LONG_S, self._mean_s * _LONG_IN_MEANS)
 
     def note(self, ran_s: float) -> None:
         """One more task is done."""
@@ -92,12 +100,12 @@ class Station:
         """How many to claim now: what can start at once, and what will be able to start soon."""
         if not self.registered:
             return 0
-        ahead = min(MAX_BATCH, int(self.rate * _AHEAD_S))
+        ahead = min(_MOST_AHEAD, int(self.rate * _AHEAD_S))
         idle = len(self.pool.idle)
         waiting = self.waiting
         if waiting > ahead // 2 and waiting >= idle:
             return 0
-        return max(0, max(ahead, idle) - waiting)
+        return max(0, min(MAX_BATCH, max(ahead, idle) - waiting))
 
     def serves(self, task_type: str) -> bool:
         kind = self.pool.kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -12,9 +13,7 @@ from reproq.log import Event, say
 from reproq.models.execution import End, Execution
 from reproq.models.states import FailureKind
 from reproq.runner.books import Books
-from reproq.runner.crew import Station
-
-_LONG_S = 0.004
+from reproq.runner.crew import MEDIUM_DEPTH, Station
 
 
 class Handout:
@@ -77,13 +76,23 @@ class Handout:
                 if len(child.lines) > 1:
                     self.deep.add(child)
 
-    def look_after_deep(self, now: float) -> None:
-        """A task that takes long must not keep others waiting behind it."""
+    def look_after_deep(self, now: float) -> float:
+        """A task that takes long must not keep others waiting behind it. Answers when to look again, in seconds."""
+        patience = math.inf
         for child in list(self.deep):
             if len(child.lines) < 2:
                 self.deep.discard(child)
-            elif now - child.lines[0].handed_at > _LONG_S:
-                self.take_back(child)
+                continue
+            left = child.lines[0].handed_at + child.station.long_s - now
+            if left <= 0 or self._could_run_elsewhere(child.station):
+                left = 0.0 if self.take_back(child) else math.inf
+            patience = min(patience, left)
+        return patience
+
+    @staticmethod
+    def _could_run_elsewhere(station: Station) -> bool:
+        """A child has nothing to do while a line waits behind another for milliseconds: less isn't worth it."""
+        return bool(station.pool.idle) and not station.ready and station.depth == MEDIUM_DEPTH
 
     def take_back(self, child: Child) -> list[Execution]:
         """What a child has not begun waits for another one."""

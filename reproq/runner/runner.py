@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from reproq.runner.probe import Probe
 
 _TICK_S = 0.25
-_DEEP_S = 0.002
 _KEPT_WAITING_S = 1.0
 EXIT_NO_CHILDREN = 70
 _MOST_UNSERVED = 20
@@ -156,16 +155,14 @@ class Runner:
 
     def _turn(self) -> None:
         self.health.turned_at = now = time.monotonic()
-        more = False
+        patience, more = _TICK_S, False
         for station in self.stations:
             if station.ready or station.unconfirmed:
                 more = True
                 if station.pool.idle:
                     self.handout.hand_out(station)
-        patience = _TICK_S
         if self.handout.deep:
-            self.handout.look_after_deep(now)
-            patience = _DEEP_S
+            patience = min(patience, self.handout.look_after_deep(now))
         if self.drain.under_way:
             self.health.draining = True
             self.drain.turn()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from reproq.runner import crew
 from reproq.runner.crew import MAX_BATCH, Station
+
+BEGIN = 1000.0
 
 
 @pytest.fixture
-def station() -> Station:
-    made = Station(cast(Any, SimpleNamespace(idle=[])))
+def station(monkeypatch: pytest.MonkeyPatch) -> Station:
+    monkeypatch.setattr(crew, "time", SimpleNamespace(monotonic=lambda: BEGIN))
+    made = Station(cast(Any, SimpleNamespace(idle=[], kind=SimpleNamespace(packets=True))))
     made.registered = True
     return made
 
@@ -26,24 +29,48 @@ def works(station: Station, tasks: int, from_s: float, seconds: float) -> None:
 
 
 def test_the_first_few_tasks_say_already_how_much_to_claim_ahead(station: Station) -> None:
-    now = time.monotonic()
-    station.count(now)
+    station.count(BEGIN)
     assert station.wants() == 0
-    works(station, 10, now, 0.025)  # 400 a second
+    works(station, 10, BEGIN, 0.025)  # 400 a second
     assert 38 <= station.wants() <= 40
 
 
 def test_a_few_answers_at_once_are_no_rate(station: Station) -> None:
-    now = time.monotonic()
-    station.count(now)
-    works(station, 8, now, 0.0001)
+    station.count(BEGIN)
+    works(station, 8, BEGIN, 0.0001)
     assert station.wants() <= 40
 
 
 def test_what_is_claimed_ahead_has_a_bound_and_goes_down_with_the_work(station: Station) -> None:
-    now = time.monotonic()
-    works(station, 20_000, now, 0.5)
+    works(station, 20_000, BEGIN, 0.5)
     assert station.wants() == MAX_BATCH
     for n in range(1, 11):
-        station.count(now + 0.5 + n * 0.2)
+        station.count(BEGIN + 0.5 + n * 0.2)
     assert station.wants() < 5
+
+
+def test_a_batch_is_asked_for_while_another_and_a_half_are_still_waiting(station: Station) -> None:
+    """Else the children would be idle until it has come."""
+    works(station, 20_000, BEGIN, 0.5)
+    station.ready.extend([cast(Any, None)] * 750)
+    assert station.wants() == MAX_BATCH
+    station.ready.extend([cast(Any, None)] * 300)
+    assert station.wants() == 0
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(0.0001, 32), (0.005, 2), (0.02, 1)])
+def test_lines_wait_behind_short_tasks_only_and_behind_longer_ones_one_at_most(
+    station: Station, seconds: float, lines: int
+) -> None:
+    for _ in range(200):
+        station.note(seconds)
+    assert station.depth == lines
+
+
+def test_what_is_long_is_told_by_what_tasks_have_taken_lately(station: Station) -> None:
+    for _ in range(200):
+        station.note(0.0001)
+    assert station.long_s == pytest.approx(0.004)
+    for _ in range(200):
+        station.note(0.006)
+    assert station.long_s == pytest.approx(0.018, rel=0.01)

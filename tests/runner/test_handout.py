@@ -6,6 +6,8 @@ from collections import deque
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from reproq.executor.members import Child
 from reproq.models.execution import Execution
 from reproq.runner.books import Books
@@ -33,6 +35,16 @@ def child_with(*lines: Execution, unread: list[Execution]) -> tuple[Child, deque
     return child, ready
 
 
+def deep_child(*, idle: int = 0, depth: int = 2) -> tuple[Handout, Child, deque[Execution]]:
+    """One line waits behind a task that has begun at 1.0."""
+    child, ready = child_with(execution(1, begun=True), second := execution(2), unread=[second])
+    child.pool.idle = deque([cast(Child, None)] * idle)
+    child.pool.station = child.station = SimpleNamespace(ready=ready, pool=child.pool, depth=depth, long_s=0.015)
+    made = handout()
+    made.deep.add(child)
+    return made, child, ready
+
+
 def handout() -> Handout:
     return Handout(cast(Books, SimpleNamespace()), [], "worker/1/boot", 1 << 20)
 
@@ -56,3 +68,24 @@ def test_a_task_that_the_child_took_while_others_were_taken_back_has_begun_now()
     assert not first.begun
     assert second.begun
     assert second.handed_at > 1.0
+
+
+def test_what_waits_behind_a_task_that_takes_long_is_taken_back_when_that_is_known() -> None:
+    made, child, ready = deep_child()
+    assert made.look_after_deep(1.01) == pytest.approx(0.005)
+    assert list(child.lines) and not ready
+    assert made.look_after_deep(1.016) == 0
+    assert [one.id for one in ready] == [2]
+    assert not made.deep
+
+
+def test_what_waits_behind_a_task_of_milliseconds_goes_to_a_child_that_has_nothing_to_do() -> None:
+    made, _child, ready = deep_child(idle=1)
+    assert made.look_after_deep(1.001) == 0
+    assert [one.id for one in ready] == [2]
+
+
+def test_among_short_tasks_an_idle_child_is_no_reason_to_take_any_back() -> None:
+    made, _child, ready = deep_child(idle=1, depth=32)
+    assert made.look_after_deep(1.001) == pytest.approx(0.014)
+    assert not ready
