@@ -24,7 +24,7 @@ grant execute on function
     queues.register_worker, queues.unregister_worker, queues.lead, queues.keep_house, queues.unserved, queues.nothing_left, queues.measure,
     queues.dequeue_next_available_task, queues.complete_task, queues.fail_task,
     queues.channel_state, queues.channel_begin, queues.channel_result, queues.channel_error,
-    internal.run_function, internal.call_function, internal.run_task, internal.succeed, internal.outcome_of,
+    internal.run_function, internal.call_function, internal.run_task, internal.clean_session, internal.succeed, internal.outcome_of,
     internal.resolve_function, internal.payload_fault, internal.begin_channel, internal.channel_succeeded,
     internal.channel_failed, internal.for_handlers, internal.execution_token,
     comms.send_email_supervisor, comms.get_email_payload, comms.record_email_success, comms.record_email_failure,

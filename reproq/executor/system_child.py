@@ -35,8 +35,8 @@ _STATEMENTS = {
     "channel_result": b"select pg_catalog.to_json(queues.channel_result($2, $3, $4, $1))::text",
     "channel_succeeded": b"select internal.channel_succeeded($1, $2, $3, $4, $5, $6)::text",
     "channel_failed": b"select internal.channel_failed($1, $2, $3, $4, $5, $6, $7)::text",
+    "clean": b"select internal.clean_session()",
 }
-_CLEAN = b"close all; reset role; reset all; unlisten *; select pg_advisory_unlock_all(); discard temp"
 _DONE = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}
 _UNKNOWN_STATEMENT = "26000"
 _PATIENCE_S = 5.0
@@ -88,10 +88,13 @@ class Session:
         return self._ask(statement, values)
 
     def clean(self) -> None:
-        """What a function leaves in its session isn't for the next one. DISCARD ALL would throw the plans away, too.
-        Sent without waiting: the next statement asks whether it went well."""
+        """What a function leaves in its session isn't for the next one. Sent without waiting: the next statement asks
+        whether it went well."""
         try:
-            self._pgconn.send_query(_CLEAN)
+            if "clean" in self._prepared:
+                self._pgconn.send_query_prepared(b"clean", [])
+            else:
+                self._pgconn.send_query(_STATEMENTS["clean"])
             self._cleaning = True
         except psycopg.OperationalError:
             self._reopen()
@@ -101,6 +104,8 @@ class Session:
         answers = [result.status for result in iter(self._pgconn.get_result, None)]
         if not set(answers) <= _DONE:
             self._reopen()
+        elif "clean" not in self._prepared:
+            self._prepare("clean")
 
     def _ask(self, statement: str, texts: tuple[str, ...]) -> Any:
         if self._cleaning:

@@ -27,6 +27,9 @@ set local role shop_owner;
 create function shop.pay(payload jsonb) returns jsonb language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$ begin return payload; end $$;
 create function shop.look(payload jsonb) returns jsonb language sql as 'select payload';
+create function shop.fixed(payload jsonb) returns jsonb language sql security definer return payload;
+create function shop.tidy(payload jsonb) returns jsonb language plpgsql security definer
+    set search_path = pg_catalog, pg_temp as $$ begin execute 'close all'; return payload; end $$;
 grant execute on all functions in schema shop to worker_service_user;
 select internal.allow_schema('shop');
 reset role"""
@@ -147,6 +150,7 @@ WEAKENINGS: dict[str, list[tuple[str, str]]] = {
         (_shop(r"declare a text := E'\''; begin execute payload ->> 'q'; return '{}'; end"), "shop.x"),
         (_shop("""declare "it's" text; begin execute payload ->> 'q'; "it's" := '1'; return '{}'; end"""), "shop.x"),
         (_shop("declare a text := '/*'; begin a := '--'; execute payload ->> 'q'; return '{}'; end"), "shop.x"),
+        (_shop("begin execute 'close ' || (payload ->> 'q'); return '{}'; end"), "shop.x"),
         (_shop("""begin perform "query_to_xml"(payload ->> 'q', true, true, ''); return '{}'; end"""), "shop.x"),
         ("create function queues.any(text) returns void language plpgsql set search_path = pg_catalog, pg_temp as"
          " 'begin execute $1; end'", "queues.\"any\"(text)"),

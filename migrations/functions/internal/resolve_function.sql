@@ -23,12 +23,10 @@ begin
        or not has_schema_privilege(caller, schema_id, 'USAGE') then
         return null;
     end if;
-    select p.oid into function_id
+    select p.oid into function_id  -- 3802: jsonb, in every PostgreSQL; by name it would be looked up each time
     from pg_catalog.pg_proc p
     where p.proname = parts[2]::name and p.pronamespace = schema_id
-      and p.prokind = 'f' and not p.proretset and p.provariadic = 0
-      and p.pronargs = 1 and p.proargtypes[0] = 'pg_catalog.jsonb'::regtype
-      and p.prorettype = 'pg_catalog.jsonb'::regtype;
+      and p.proargtypes = '3802' and p.prorettype = 3802 and p.prokind = 'f' and not p.proretset;
     if has_function_privilege(caller, function_id, 'EXECUTE') then
         return function_id;
     end if;
