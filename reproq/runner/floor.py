@@ -184,7 +184,8 @@ class Floor:
         return True
 
     def child_not_started(self, child: Child, why: str) -> None:
-        self._boot_failed(child, f"child {child.key} could not be started: {why}", "")
+        if not self.closing:  # else its template has been told to end, too
+            self._boot_failed(child, f"child {child.key} could not be started: {why}", "")
 
     def child_ended(self, child: Child, exit_: dict[str, Any], unread: list[Execution]) -> None:
         self.handout.deep.discard(child)

@@ -60,7 +60,7 @@ class Handout:
         ready, idle = station.ready, station.pool.idle
         while ready and idle:
             self._give(station, idle.popleft(), ready.popleft())
-        if ready and station.depth > 1:
+        if ready and station.depth > 1 and station.pool.children:
             self._deepen(station)
         if not ready and station.unconfirmed:
             self._books.confirm(station)

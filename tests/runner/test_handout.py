@@ -11,6 +11,7 @@ import pytest
 from reproq.executor.members import Child
 from reproq.models.execution import Execution
 from reproq.runner.books import Books
+from reproq.runner.crew import Station
 from reproq.runner.handout import Handout
 
 
@@ -89,3 +90,12 @@ def test_among_short_tasks_an_idle_child_is_no_reason_to_take_any_back() -> None
     made, _child, ready = deep_child(idle=1, depth=32)
     assert made.look_after_deep(1.001) == pytest.approx(0.014)
     assert not ready
+
+
+def test_tasks_wait_while_a_pool_has_no_children_at_all() -> None:
+    ready = deque([execution(1)])
+    pool = SimpleNamespace(idle=deque(), children={})
+    station = SimpleNamespace(ready=ready, pool=pool, depth=2, unconfirmed=())
+    books = SimpleNamespace(finishes=SimpleNamespace(weight=0))
+    Handout(cast(Books, books), [], "worker/1/boot", 1 << 20).hand_out(cast(Station, station))
+    assert len(ready) == 1
