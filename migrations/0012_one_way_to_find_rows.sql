@@ -21,6 +21,3 @@ alter table queues.task_runs
 
 -- It has one more argument now.
 drop function if exists queues.watch_tasks(bigint[], text[], integer);
-
--- It answers with something, so that calling it is an expression.
-drop function if exists internal.durable_commit();

@@ -17,6 +17,7 @@ from reproq.bench.statements import statement
 
 SECTION = "Flatness"
 RUN_S = 8.0
+_CHILDREN = (1, 4, 8, 16)
 Prepare = Callable[[Lab, Database], int]
 """Puts tasks into a fresh database; answers the last id."""
 
@@ -236,6 +237,13 @@ def workers_together(lab: Lab) -> Values:
     }
 
 
+def by_children(lab: Lab) -> Values:
+    """What more or fewer children change, where a task takes no time."""
+    runs = {count: _rate(lab, _empty, flags=("--processes", str(count))) for count in (2, *_CHILDREN)}
+    found: Values = {f"flat.children.{count}": run.rate for count, run in runs.items()}
+    return found | {"detail": {str(count): run.details for count, run in runs.items()}}
+
+
 def spread_of_noops(lab: Lab) -> Values:
     rates = [_rate(lab, _empty).rate for _ in range(5)]
     return {"flat.repeats": min(rates), "flat.repeats.empty": max(rates), "detail": {"each": rates}}
@@ -297,6 +305,21 @@ STEPS = (
             Figure("flat.workers.least", "share of the worker that got least", "of a quarter"),
         ],
         40,
+    ),
+    _single(
+        "1 to 16 children",
+        by_children,
+        [
+            Figure(
+                f"flat.children.{count}",
+                f"no-op, {count} {'child' if count == 1 else 'children'}",
+                "/s",
+                "flat.children.2",
+                against_title="2 children",
+            )
+            for count in _CHILDREN
+        ],
+        75,
     ),
     _single("5 repeats", spread_of_noops, [_pair("flat.repeats", "slowest of 5 repeats", 0.8, "fastest")], 75),
     _single("a minute", sustained, [_pair("flat.minute", "60 s without a pause, last 10 s", 0.9, "first 10 s")], 110),

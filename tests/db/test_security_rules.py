@@ -27,7 +27,6 @@ set local role shop_owner;
 create function shop.pay(payload jsonb) returns jsonb language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$ begin return payload; end $$;
 create function shop.look(payload jsonb) returns jsonb language sql as 'select payload';
-create function shop.fixed(payload jsonb) returns jsonb language sql security definer return payload;
 create function shop.tidy(payload jsonb) returns jsonb language plpgsql security definer
     set search_path = pg_catalog, pg_temp as $$ begin execute 'close all'; return payload; end $$;
 grant execute on all functions in schema shop to worker_service_user;

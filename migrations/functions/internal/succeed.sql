@@ -6,7 +6,6 @@ create or replace function internal.succeed(worker_id text, id bigint, claim_no 
     set search_path = pg_catalog, pg_temp set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_variable
 declare
-    durable text := internal.durable_commit();  -- an expression, which is cheaper than a statement
     held record;
     tell boolean;
     audits boolean;
@@ -14,6 +13,7 @@ declare
     attempt integer;
     started_at timestamptz;
 begin
+    perform internal.durable_commit();
     -- By key and fence; the case hides status and lease from the planner (see finish).
     update queues.task_runs t
     set status = 'SUCCESSFUL', result_json = coalesce(result, 'null'), error_json = null, last_error = null, failure_kind = null,

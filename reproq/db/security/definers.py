@@ -28,7 +28,7 @@ _FUNCTIONS = """
     select format('%%I.%%I', n.nspname, p.proname), p.oid::regprocedure::text,
            coalesce(pg_get_function_sqlbody(p.oid), p.prosrc), p.prosecdef,
            coalesce(p.proconfig, '{}'),
-           n.nspname = any(%(ours)s), p.prosqlbody is not null
+           n.nspname = any(%(ours)s)
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where n.nspname = any(%(watched)s) and p.prokind <> 'a' order by 2"""
 _OWNERS = """
@@ -60,11 +60,10 @@ _CREATABLE = """
 
 
 def _paths(scene: Scene) -> Iterable[Finding]:
-    """Ours all have the same; a user's may name schemas in which nobody of ours can create a trap. Where the body was
-    read when the function was made, nothing is looked for any more."""
+    """Ours all have the same; a user's may name schemas in which nobody of ours can create a trap."""
     traps = {row[0] for row in scene.ask(_CREATABLE)}
-    for _, signature, _, definer, settings, ours, bound in scene.ask(_FUNCTIONS):
-        if bound or not (ours or definer):
+    for _, signature, _, definer, settings, ours in scene.ask(_FUNCTIONS):
+        if not (ours or definer):
             continue
         wrong = _wrong_path(next((s for s in settings if s.startswith("search_path=")), None), ours, traps)
         if wrong:
@@ -85,7 +84,7 @@ def _wrong_path(setting: str | None, ours: bool, traps: set[str]) -> str | None:
 
 
 def _dynamic(scene: Scene) -> Iterable[Finding]:
-    for name, signature, source, definer, _, ours, _ in scene.ask(_FUNCTIONS):
+    for name, signature, source, definer, _, ours in scene.ask(_FUNCTIONS):
         if (ours or definer) and name not in DISPATCHERS and _DYNAMIC.search(_code(source)):
             known = ("function", signature) in shape.golden()
             drop = shape.REPAIR if known else f"drop routine {signature};"
@@ -105,7 +104,7 @@ def _code(source: str) -> str:
 
 
 def _settings(scene: Scene) -> Iterable[Finding]:
-    for _, signature, _, _, settings, ours, _ in scene.ask(_FUNCTIONS):
+    for _, signature, _, _, settings, ours in scene.ask(_FUNCTIONS):
         for setting in settings if ours else ():
             if not _PLANNING.match(setting):
                 fix = f"alter routine {signature} reset {setting.partition('=')[0]};"
