@@ -128,8 +128,9 @@ def test_a_worker_with_little_to_do_reclaims_all_the_same(q: Queue) -> None:
 
 
 def test_a_worker_without_a_free_child_reclaims_too(q: Queue) -> None:
-    for free in ({"max_tasks": 0}, {"max_tasks": 5, "pools": [{"free": 0}]}):
-        row = q.claimed(worker="dead")
+    nothing: dict[str, dict[str, Any]] = {"none": {"max_tasks": 0}, "busy": {"max_tasks": 5, "pools": [{"free": 0}]}}
+    for task_type, free in nothing.items():
+        row = q.claimed(task_type, worker="dead")
         q.expire(row.id)
         assert q.claim(**free) == []
         assert q.task(row.id)["status"] == "RETRYING"

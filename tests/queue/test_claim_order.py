@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -134,3 +135,23 @@ def test_the_order_is_that_of_the_words(q: Queue) -> None:
     ]
     ids = [q.enqueue(f"type{n}", **options) for n, options in enumerate(named)]
     assert [row.id for row in q.claim(10)] == [ids[n] for n in (2, 4, 1, 0, 3)]
+
+
+@pytest.mark.parametrize("each", [1, 20], ids=["by turns", "one after the other"])
+def test_a_claim_of_many_types_is_made_in_a_few_steps_however_they_came(q: Queue, each: int) -> None:
+    """With the same number of rows of each type looked at, those that came one after the other took fifty steps."""
+    q.rows(
+        "insert into queues.task_runs (task_type, run_after)"
+        " select 'type' || (i / %s) %% 100, now() - interval '1 hour' + i * interval '1 second'"
+        " from generate_series(0, 1999) i",
+        each,
+    )
+    steps = "select calls from pg_stat_xact_user_functions where funcname = 'take_merged'"
+    with q.admin.transaction():
+        q.admin.execute("set local track_functions = 'pl'")
+        claimed = q.admin.execute("select id from queues.claim('w', null, null, '30 s', 500)").fetchall()
+        calls = q.value(steps)
+    ids = [row[0] for row in claimed]
+    assert len(ids) == 500
+    assert ids == sorted(ids)
+    assert calls <= 4
