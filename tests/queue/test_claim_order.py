@@ -149,7 +149,7 @@ def test_a_claim_of_many_types_is_made_in_a_few_steps_however_they_came(q: Queue
     steps = "select calls from pg_stat_xact_user_functions where funcname = 'take_merged'"
     with q.admin.transaction():
         q.admin.execute("set local track_functions = 'pl'")
-        claimed = q.admin.execute("select id from queues.claim('w', null, null, '30 s', 500)").fetchall()
+        claimed: list[Any] = q.admin.execute("select id from queues.claim('w', null, null, '30 s', 500)").fetchall()
         calls = q.value(steps)
     ids = [row[0] for row in claimed]
     assert len(ids) == 500
