@@ -1,5 +1,5 @@
--- What a function may leave in its session isn't for the next one; plans stay, other than with DISCARD ALL. As a function:
--- its commands are read once, and the text of them for every task had cost as much as finishing it.
+-- What a function may leave in its session isn't for the next one; plans stay, other than with DISCARD ALL. As a function its
+-- commands are read once, and not anew after every task.
 create or replace function internal.clean_session() returns void
     language plpgsql volatile security invoker
     set search_path = pg_catalog, pg_temp as $$
