@@ -91,6 +91,13 @@ def _spread(count: int, **names: Callable[[int], object]) -> Prepare:
     return prepare
 
 
+def _by_turns(lab: Lab, database: Database) -> int:
+    last = _empty(lab, database)
+    database.run("types_by_turns")
+    database.settle()
+    return last
+
+
 def _stale_low(lab: Lab, database: Database) -> int:
     """Statistics from when there was a thousandth of it."""
     database.run("no_autovacuum")
@@ -283,6 +290,7 @@ STEPS = (
         _spread(len(app_many.TYPES), task_type=lambda n: app_many.TYPES[n]),
         app="reproq.bench.app_many",
     ),
+    _row("flat.turns", "1,000 types by turns", 0.8, _by_turns, app="reproq.bench.app_many"),
     _row("flat.queues", "64 queues on one worker", 0.8, _spread(64, queue=lambda n: f"q{n}")),
     _row("flat.stale.low", "statistics of a thousandth of it", 0.8, _stale_low),
     _single(
