@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Order], Any]
 
 TEMPLATE = "--template"
-_MEASURED_NS = 1_000_000  # a success that took less doesn't carry its CPU time and memory
+_MEASURED_NS = 1_000_000  # a success that took less doesn't carry its time and memory
 
 
 def main() -> None:
@@ -145,10 +145,10 @@ def _serve(wire: Wire, handlers: dict[str, Handler]) -> None:
         began, cpu = monotonic_ns(), process_time()
         try:
             result = handlers.get(order["task_type"], no_handler)(order)
-            long = monotonic_ns() - began > _MEASURED_NS
-            line = success(order, result, usage.since(cpu) if long else "")
+            took = monotonic_ns() - began
+            line = success(order, result, usage.of(took, cpu) if took > _MEASURED_NS else "")
         except BaseException as error:  # noqa: BLE001  (sys.exit() in a task is its failure, not our end)
-            line = failure(order, error, usage.since(cpu))
+            line = failure(order, error, usage.of(monotonic_ns() - began, cpu))
         output.flush()
         wire.wait_until_log_is_read()
         wire.send(line)

@@ -37,7 +37,7 @@ _PROVEN_S = 10.0  # a child that was ready for so long shows that children can b
 
 
 class Watcher(Protocol):
-    def watch(self, fd: int, handler: Callable[[int], None], *, early: bool = False) -> None: ...
+    def watch(self, fd: int, handler: Callable[[int], None], *, early: bool = False, calm: bool = False) -> None: ...
     def watch_write(self, fd: int, handler: Callable[[int], None]) -> None: ...
     def unwatch(self, fd: int) -> None: ...
 
@@ -248,7 +248,7 @@ class Pool:
                 os.close(fd)
         self.children[key] = child
         self._watcher.watch(log, partial(self._log_readable, child), early=True)
-        self._watcher.watch(stdout, partial(self._readable, child))
+        self._watcher.watch(stdout, partial(self._readable, child), calm=True)
         if kind.greeting:
             self.tell(child, kind.greeting)
         return child

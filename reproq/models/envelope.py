@@ -44,7 +44,7 @@ def read_envelope(line: bytes, task_id: int, claim_no: int, *, trusted: bool = F
         if error or invalid:
             raise BadEnvelope("it says success and names an error")
         outcome = {"id": task_id, "claim_no": claim_no, "success": True, "payload": envelope.get("payload")}
-        if "cpu_s" in envelope:
+        if "cpu_s" in envelope or "ran_s" in envelope:
             _measure(envelope, outcome)
         return outcome | _word(envelope) if trusted else outcome
     if success is not False:
@@ -82,7 +82,7 @@ def _failure(envelope: dict[str, Any], error: object, invalid: object) -> Outcom
 
 
 def _measure(envelope: dict[str, Any], outcome: Outcome) -> None:
-    for measure in ("cpu_s", "max_rss_kb"):
+    for measure in ("ran_s", "cpu_s", "max_rss_kb"):
         if isinstance(envelope.get(measure), int | float):
             outcome[measure] = envelope[measure]
 

@@ -18,8 +18,8 @@ from reproq.models.execution import Execution
 FUNCTION_TYPES = ("db_function",)
 CHANNEL_TYPES = ("email", "sms")
 MAX_BATCH = 500
-_SHORT_S, _SHORT_DEPTH = 0.001, 32
-_MEDIUM_S, MEDIUM_DEPTH = 0.01, 2
+_SHORT_S, _MEDIUM_S = 0.001, 0.05
+_LINES_S, _MOST_LINES = 0.05, 32
 _LEAST_LONG_S, _LONG_IN_MEANS = 0.004, 3
 _AHEAD_S = 0.1  # how much work a pool may have waiting, in seconds of its own recent rate
 _MOST_AHEAD = 3 * MAX_BATCH  # so that none is idle until the next batch has come
@@ -50,6 +50,7 @@ class Station:
         self.next_claim_at = 0.0
         self._misses = 0
         self._mean_s = _SHORT_S * 5
+        self.least_s = 0.0  # that a task has taken lately
         self._counted = 0
         self._counted_at = time.monotonic()
 
@@ -72,10 +73,15 @@ class Station:
 
     @property
     def depth(self) -> int:
-        """How many lines a child may have: several only where tasks are so short that waiting for a line costs more."""
+        """How many lines a child may have: several where waiting for the next one would cost more than the task."""
         if self._mean_s >= _MEDIUM_S or self.contains or not self.pool.kind.packets:
             return 1
-        return _SHORT_DEPTH if self._mean_s < _SHORT_S else MEDIUM_DEPTH
+        return max(2, min(_MOST_LINES, int(_LINES_S / self._mean_s)))
+
+    @property
+    def is_steady(self) -> bool:
+        """Its tasks take milliseconds: long enough to count, and short enough for lines to wait behind them."""
+        return self._mean_s >= _SHORT_S and self.depth > 1
 
     @property
     def long_s(self) -> float:
@@ -86,6 +92,7 @@ class Station:
         """One more task is done."""
         self.done += 1
         self._mean_s += (ran_s - self._mean_s) * 0.05
+        self.least_s = min(ran_s, self.least_s + (ran_s - self.least_s) * 0.05)
 
     def count(self, now: float) -> None:
         """The rate of the recent past: it rises with the first few tasks, and halves with each window without work."""
@@ -103,9 +110,13 @@ class Station:
         ahead = min(_MOST_AHEAD, int(self.rate * _AHEAD_S))
         idle = len(self.pool.idle)
         waiting = self.waiting
-        if waiting > ahead // 2 and waiting >= idle:
+        if waiting > self._enough(ahead) and waiting >= idle:
             return 0
         return max(0, min(MAX_BATCH, max(ahead, idle) - waiting))
+
+    def _enough(self, ahead: int) -> int:
+        """With no more left it is time to claim again. Lines that wait in the sockets give more time for that."""
+        return max(ahead // 4, 2 * self.pool.kind.size) if self.is_steady else ahead // 2
 
     def serves(self, task_type: str) -> bool:
         kind = self.pool.kind

@@ -37,11 +37,12 @@ class Errand:
 
 
 class Desk:
-    def __init__(self, loop: Loop, dsn: str, name: str, silence_s: float = _SILENCE_S) -> None:
+    def __init__(self, loop: Loop, dsn: str, name: str, silence_s: float = _SILENCE_S, *, calm: bool = False) -> None:
         self._loop = loop
         self._dsn = dsn
         self.name = name
         self._silence_s = silence_s
+        self._calm = calm
         self._line: Line | None = None
         self._connecting = False
         self._errands: deque[Errand] = deque()
@@ -211,7 +212,7 @@ class Desk:
             return
         self._line = line
         self._fd = line.fileno()
-        self._loop.watch(self._fd, self._served)
+        self._loop.watch(self._fd, self._served, calm=self._calm)
         if self._away_since:
             self.reconnects += 1
             say(

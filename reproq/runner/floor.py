@@ -80,7 +80,7 @@ class Floor:
             self.child_garbled(child, str(exc))
             return
         execution.weight = len(line)
-        outcome["ran_s"] = ran_s = time.monotonic() - execution.handed_at
+        outcome["ran_s"] = ran_s = _ran_s(execution, outcome.get("ran_s"), time.monotonic())
         child.station.note(ran_s)
         if child.printed:
             self._output.end(child)
@@ -100,7 +100,7 @@ class Floor:
     def _free(self, child: Child) -> None:
         following = child.pool.answered(child)
         if following is not None:
-            self.handout.begins(child, following)
+            self.handout.goes_on(child, following)
         elif child.retiring:
             self.fill_pools()
 
@@ -126,6 +126,7 @@ class Floor:
         if execution is not None and execution.end is None:
             execution.end = End.BAD_ENVELOPE
             outcome = failure(execution, FailureKind.BAD_ENVELOPE, f"its answer is no envelope: {why}")
+            outcome["ran_s"] = time.monotonic() - execution.handed_at
             _explain(child, execution, outcome)
             self._keeper.after_death[child.key] = outcome
         self._keeper.kill(child, signal.SIGKILL)
@@ -231,9 +232,9 @@ class Floor:
         if execution.end is End.DRAINED:
             self.interrupted(execution)
             return
+        outcome["ran_s"] = time.monotonic() - execution.handed_at
         _explain(child, execution, outcome)
         outcome["detail"] |= {name: exit_.get(name) for name in ("exit_code", "signal", "cpu_s", "max_rss_kb")}
-        outcome["ran_s"] = time.monotonic() - execution.handed_at
         child.station.done += 1
         self._books.record(execution, outcome)
 
@@ -326,12 +327,18 @@ class Floor:
             pool.ended(key, event, now)
 
 
+def _ran_s(execution: Execution, said_s: float | None, now: float) -> float:
+    """By the child's own clock, as far as that can be: it may have answered long before we looked."""
+    possible = said_s is not None and 0 <= said_s <= now - execution.claimed_at
+    return float(said_s) if possible else now - execution.handed_at  # type: ignore[arg-type]
+
+
 def _explain(child: Child, execution: Execution, outcome: Outcome) -> None:
     """What the event that ends an execution should tell. What a success printed is in the log."""
     outcome["detail"] = {
         "child": child.key,
         "pid": child.pid,
-        "duration_s": round(time.monotonic() - execution.handed_at, 6),
+        "duration_s": round(outcome["ran_s"], 6),
         "cpu_s": outcome.pop("cpu_s", None),
         "max_rss_kb": outcome.pop("max_rss_kb", None),
         "output": None if outcome["success"] else child.tail() or None,

@@ -13,7 +13,9 @@ from reproq.log import Event, say
 from reproq.models.execution import End, Execution
 from reproq.models.states import FailureKind
 from reproq.runner.books import Books
-from reproq.runner.crew import MEDIUM_DEPTH, Station
+from reproq.runner.crew import Station
+
+_LONGEST_NAP_S = 0.02  # so much later are the answers of children looked at that want for nothing
 
 
 class Handout:
@@ -25,6 +27,7 @@ class Handout:
         self._system_orders = Orders(worker_id)
         self._route: dict[str, Station | None] = {}
         self.deep: set[Child] = set()  # children with lines that wait in their socket
+        self._long_at = math.inf  # when the first of them may have waited too long
         self.watch_time: Callable[[Child, Execution], None] = lambda _child, _execution: None
 
     def forget_routes(self) -> None:
@@ -55,44 +58,84 @@ class Handout:
 
     def hand_out(self, station: Station) -> None:
         """Every idle child gets a task; short tasks may wait in the children's sockets behind others."""
-        if self._books.finishes.weight > self._most_weight:  # more answers than the database takes: none are added
+        if self._is_flooded():
             return
         ready, idle = station.ready, station.pool.idle
         while ready and idle:
             self._give(station, idle.popleft(), ready.popleft())
-        if ready and station.depth > 1 and station.pool.children:
-            self._deepen(station)
+        if ready and station.depth > 1:
+            for child in station.pool.children.values():
+                if child.lines:
+                    self._deepen(station, child)
         if not ready and station.unconfirmed:
             self._books.confirm(station)
 
-    def _deepen(self, station: Station) -> None:
+    def goes_on(self, child: Child, execution: Execution) -> None:
+        """It has answered, and runs what waited in its socket."""
+        self.begins(child, execution)
+        station = child.station
+        if station.is_steady and station.ready and not self._is_flooded():
+            self._deepen(station, child)
+
+    def _is_flooded(self) -> bool:
+        """There are more answers than the database takes: none are added."""
+        return self._books.finishes.weight > self._most_weight
+
+    def _deepen(self, station: Station, child: Child) -> None:
         ready, pool = station.ready, station.pool
-        share = min(station.depth, 1 + len(ready) // len(pool.children))
-        for child in pool.children.values():
-            if child.lines and len(child.lines) * 2 <= share:
-                for _ in range(min(share - len(child.lines), pool.room(child), len(ready))):
-                    if not self._give(station, child, ready.popleft()):
-                        break
-                if len(child.lines) > 1:
-                    self.deep.add(child)
+        share = min(station.depth, 1 + math.ceil(len(ready) / len(pool.children)))
+        if len(child.lines) * 2 > share:
+            return
+        for _ in range(min(share - len(child.lines), pool.room(child), len(ready))):
+            if not self._give(station, child, ready.popleft()):
+                break
+        if len(child.lines) > 1:
+            self.deep.add(child)
+            self._long_at = min(self._long_at, self._turns_long_at(child))
 
     def look_after_deep(self, now: float) -> float:
         """A task that takes long must not keep others waiting behind it. Answers when to look again, in seconds."""
-        patience = math.inf
-        for child in list(self.deep):
-            if len(child.lines) < 2:
-                self.deep.discard(child)
-                continue
-            left = child.lines[0].handed_at + child.station.long_s - now
-            if left <= 0 or self._could_run_elsewhere(child.station):
-                left = 0.0 if self.take_back(child) else math.inf
-            patience = min(patience, left)
-        return patience
+        fed = self._feed_idle()
+        if now >= self._long_at:
+            self._long_at = math.inf
+            for child in list(self.deep):
+                if len(child.lines) < 2:
+                    self.deep.discard(child)
+                elif self._turns_long_at(child) > now:
+                    self._long_at = min(self._long_at, self._turns_long_at(child))
+                elif self.take_back(child):
+                    fed = True
+        return 0.0 if fed else self._long_at - now
+
+    def _feed_idle(self) -> bool:
+        """Takes lines back that wait behind tasks of milliseconds while another child has nothing to do."""
+        fed = False
+        for station in self._stations:
+            hungry = len(station.pool.idle) if station.is_steady and not station.ready else 0
+            for child in [child for child in self.deep if child.station is station] if hungry else ():
+                if hungry > 0 and len(child.lines) > 1:
+                    hungry -= len(self.take_back(child))
+                    fed = True
+        return fed
+
+    def nap_s(self) -> float:
+        """How long nobody needs us: every child that has anything to do has lines for longer."""
+        nap, busy = _LONGEST_NAP_S, False
+        for station in self._stations:
+            if station.unconfirmed or station.confirming:
+                return 0.0
+            fewest = min((len(child.lines) for child in station.pool.children.values() if child.lines), default=0)
+            if fewest:
+                if not station.is_steady or fewest == 1 or station.pool.idle:
+                    return 0.0
+                busy = True
+                nap = min(nap, (fewest - 1) * station.least_s / 2)
+        return nap if busy else 0.0
 
     @staticmethod
-    def _could_run_elsewhere(station: Station) -> bool:
-        """A child has nothing to do while a line waits behind another for milliseconds: less isn't worth it."""
-        return bool(station.pool.idle) and not station.ready and station.depth == MEDIUM_DEPTH
+    def _turns_long_at(child: Child) -> float:
+        station: Station = child.station
+        return child.lines[0].handed_at + station.long_s
 
     def take_back(self, child: Child) -> list[Execution]:
         """What a child has not begun waits for another one."""

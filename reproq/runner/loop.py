@@ -29,6 +29,7 @@ class Timer:
 class Loop:
     def __init__(self) -> None:
         self._epoll = select.epoll()
+        self._urgent = select.epoll()  # what ends a nap
         self._handlers: dict[int, Handler] = {}
         self._early: set[int] = set()
         self._timers: list[Timer] = []
@@ -39,12 +40,15 @@ class Loop:
             end.setblocking(False)
         self.watch(self._wake.fileno(), self._drain_wakes)
 
-    def watch(self, fd: int, handler: Handler, *, early: bool = False, write: bool = False) -> None:
-        """`early` ones are served before the others of the same turn: a child's log before its answer."""
+    def watch(self, fd: int, handler: Handler, *, early: bool = False, calm: bool = False) -> None:
+        """`early` ones are served before the others of the same turn: a child's log before its answer. `calm` ones
+        don't end a nap."""
         self._handlers[fd] = handler
         if early:
             self._early.add(fd)
-        self._epoll.register(fd, READ | (WRITE if write else 0))
+        self._epoll.register(fd, READ)
+        if not calm:
+            self._urgent.register(fd, READ)
 
     def want_write(self, fd: int, wanted: bool) -> None:
         self._epoll.modify(fd, READ | (WRITE if wanted else 0))
@@ -56,10 +60,11 @@ class Loop:
     def unwatch(self, fd: int) -> None:
         if self._handlers.pop(fd, None) is not None:
             self._early.discard(fd)
-            try:
-                self._epoll.unregister(fd)
-            except OSError:  # it was closed already, and another thread may have a new one of the same number
-                pass
+            for epoll in (self._epoll, self._urgent):
+                try:
+                    epoll.unregister(fd)
+                except OSError:  # never there, or closed already: another thread may have a new one of the same number
+                    pass
 
     def at(self, when: float, call: Callable[[], None]) -> Timer:
         timer = Timer(when, next(self._order), call)
@@ -83,8 +88,12 @@ class Loop:
         for number, call in signals.items():
             signal.signal(number, lambda _number, _frame, call=call: self._posted.append(call))  # type: ignore[misc]
 
-    def turn(self, patience_s: float) -> None:
-        """Waits for the first thing to happen, at most `patience_s`, and serves all that have."""
+    def turn(self, patience_s: float, nap_s: float = 0.0) -> None:
+        """Waits for the first thing to happen, at most `patience_s`, and serves all that have. A nap before that
+        gathers what isn't urgent: each wake-up costs the children some of their time."""
+        if nap_s > 0:
+            self._urgent.poll(self._patience(min(patience_s, nap_s)))
+            patience_s = 0
         events = self._epoll.poll(self._patience(patience_s))
         handlers, early = self._handlers, self._early
         if len(events) > 1:
@@ -105,6 +114,7 @@ class Loop:
     def close(self) -> None:
         signal.set_wakeup_fd(-1)
         self._epoll.close()
+        self._urgent.close()
         self._wake.close()
         self._waker.close()
 

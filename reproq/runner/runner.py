@@ -64,7 +64,7 @@ class Runner:
         self.keeper = Keeper(settings, self.loop)
         self.leases = Leases(settings.lease_s, self.keeper.deadline)
         self.claim_desk = Desk(self.loop, dsn, "claims")
-        self.finish_desk = Desk(self.loop, dsn, "finishes")
+        self.finish_desk = Desk(self.loop, dsn, "finishes", calm=True)
         self.stations: list[crew.Station] = []
         self.books = Books(self.finish_desk, self.worker_id, self.leases, self.stations)
         self.handout = Handout(self.books, self.stations, self.worker_id, settings.max_in_flight)
@@ -155,7 +155,7 @@ class Runner:
 
     def _turn(self) -> None:
         self.health.turned_at = now = time.monotonic()
-        patience, more = _TICK_S, False
+        patience, nap, more = _TICK_S, 0.0, False
         for station in self.stations:
             if station.ready or station.unconfirmed:
                 more = True
@@ -168,8 +168,10 @@ class Runner:
             self.drain.turn()
         else:
             patience = min(patience, self.claims.turn(now))
+            if self.handout.deep:
+                nap = self.handout.nap_s()
         due = self.books.finishes.turn(now, hurry=not more)
-        self.loop.turn(patience if due is None else max(0.0, min(patience, due - now)))
+        self.loop.turn(patience if due is None else max(0.0, min(patience, due - now)), nap)
 
     def _close(self) -> None:
         """Children first (none of them may outlive its lease), the heartbeat last."""

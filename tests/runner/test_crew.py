@@ -16,15 +16,15 @@ BEGIN = 1000.0
 @pytest.fixture
 def station(monkeypatch: pytest.MonkeyPatch) -> Station:
     monkeypatch.setattr(crew, "time", SimpleNamespace(monotonic=lambda: BEGIN))
-    made = Station(cast(Any, SimpleNamespace(idle=[], kind=SimpleNamespace(packets=True))))
+    made = Station(cast(Any, SimpleNamespace(idle=[], kind=SimpleNamespace(packets=True, size=2))))
     made.registered = True
     return made
 
 
-def works(station: Station, tasks: int, from_s: float, seconds: float) -> None:
+def works(station: Station, tasks: int, from_s: float, seconds: float, each_s: float = 0.005) -> None:
     """So many tasks end at an even pace, and the loop turns after each."""
     for n in range(1, tasks + 1):
-        station.note(0.005)
+        station.note(each_s)
         station.count(from_s + seconds * n / tasks)
 
 
@@ -51,20 +51,35 @@ def test_what_is_claimed_ahead_has_a_bound_and_goes_down_with_the_work(station: 
 
 def test_a_batch_is_asked_for_while_another_and_a_half_are_still_waiting(station: Station) -> None:
     """Else the children would be idle until it has come."""
-    works(station, 20_000, BEGIN, 0.5)
+    works(station, 20_000, BEGIN, 0.5, each_s=0.00005)
     station.ready.extend([cast(Any, None)] * 750)
     assert station.wants() == MAX_BATCH
     station.ready.extend([cast(Any, None)] * 300)
     assert station.wants() == 0
 
 
-@pytest.mark.parametrize(("seconds", "lines"), [(0.0001, 32), (0.005, 2), (0.02, 1)])
-def test_lines_wait_behind_short_tasks_only_and_behind_longer_ones_one_at_most(
-    station: Station, seconds: float, lines: int
-) -> None:
+def test_where_lines_wait_in_sockets_a_claim_has_more_time(station: Station) -> None:
+    """Fewer and larger ones: each costs the children some of their time."""
+    works(station, 100, BEGIN, 0.25)  # 400 a second, of 5 ms each
+    station.ready.extend([cast(Any, None)] * 11)
+    assert station.wants() == 0
+    station.ready.pop()
+    assert 28 <= station.wants() <= 30
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(0.0001, 32), (0.005, 10), (0.02, 2), (0.04, 2), (0.06, 1)])
+def test_the_shorter_tasks_are_the_more_lines_wait_behind_them(station: Station, seconds: float, lines: int) -> None:
     for _ in range(200):
         station.note(seconds)
     assert station.depth == lines
+
+
+def test_one_short_task_among_long_ones_says_that_the_next_may_be_short_too(station: Station) -> None:
+    for _ in range(200):
+        station.note(0.005)
+    assert station.least_s == pytest.approx(0.005, rel=0.01)
+    station.note(0.0001)
+    assert station.least_s == pytest.approx(0.0001)
 
 
 def test_what_is_long_is_told_by_what_tasks_have_taken_lately(station: Station) -> None:

@@ -8,6 +8,8 @@ from typing import Any, cast
 import pytest
 
 from reproq.executor.members import Child
+from reproq.models.execution import Execution
+from reproq.runner import floor as room
 from reproq.runner.floor import Floor
 
 
@@ -19,3 +21,14 @@ def test_a_child_that_could_not_be_started_is_a_failed_boot_unless_the_worker_en
     child = cast(Child, SimpleNamespace(key="app-8"))
     Floor.child_not_started(cast(Any, floor), child, "its template has ended")
     assert len(failures) == told
+
+
+@pytest.mark.parametrize(
+    ("said", "believed"),
+    [(0.005, 0.005), (None, 0.5), (-1, 0.5), (2.5, 0.5), (10**400, 0.5)],
+    ids=["as said", "nothing said", "less than nothing", "longer than since the claim", "no number of seconds"],
+)
+def test_how_long_a_task_ran_is_believed_as_far_as_it_can_be(said: float | None, believed: float) -> None:
+    execution = Execution(1, 1, "t", "default", "{}", 1, 3, None, None)
+    execution.claimed_at, execution.handed_at = 100.0, 101.5
+    assert room._ran_s(execution, said, 102.0) == pytest.approx(believed)
