@@ -23,3 +23,6 @@ alter table queues.task_runs
 drop function if exists queues.watch_tasks(bigint[], text[], integer);
 drop function if exists internal.take_merged(text, interval, internal.lane[], integer, bigint);
 
+
+-- How many of its rows to look at the next time.
+alter type internal.lane add attribute depth integer;

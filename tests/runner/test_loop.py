@@ -46,8 +46,10 @@ def test_what_is_urgent_ends_a_nap(loop: Loop, ends: tuple[socket.socket, socket
 
 def test_a_call_from_another_thread_ends_a_nap(loop: Loop) -> None:
     served: list[str] = []
-    threading.Thread(target=lambda: loop.post(lambda: served.append("posted"))).start()
+    poster = threading.Thread(target=lambda: loop.post(lambda: served.append("posted")))
+    poster.start()
     loop.turn(60, nap_s=60)
+    poster.join()
     assert served == ["posted"]
 
 

@@ -1,28 +1,29 @@
 -- The lanes (type, priority) of one queue whose type lies in [low, high): the head of each, due or not. Steps from lane to
--- lane by index, so its cost is the number of lanes, not of tasks.
+-- lane by index, so its cost is the number of lanes, not of tasks. One statement: each of a thousand would have to be begun.
 create or replace function internal.lanes_between(queue_name text, low text, high text) returns setof internal.lane
     language plpgsql stable
-    set search_path = pg_catalog, pg_temp as $$
+    set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_variable
-declare
-    lane internal.lane;
-    here internal.lane;
 begin
-    select 0, t.queue_name, t.task_type, t.priority, t.run_after, t.id into lane from queues.task_runs t
-    where t.queue_name = lanes_between.queue_name and t.task_type >= low and t.task_type < high
-      and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
-    order by t.task_type, t.priority desc, t.run_after, t.id limit 1;
-    while found loop
-        return next lane;
-        here := lane;
-        select 0, t.queue_name, t.task_type, t.priority, t.run_after, t.id into lane from queues.task_runs t
-        where t.queue_name = lanes_between.queue_name and t.task_type = here.task_type and t.priority < here.priority
-          and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
-        order by t.priority desc, t.run_after, t.id limit 1;
-        continue when found;
-        select 0, t.queue_name, t.task_type, t.priority, t.run_after, t.id into lane from queues.task_runs t
-        where t.queue_name = lanes_between.queue_name and t.task_type > here.task_type and t.task_type < high
-          and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
-        order by t.task_type, t.priority desc, t.run_after, t.id limit 1;
-    end loop;
+    return query
+    with recursive step as (
+        (select t.queue_name::text, t.task_type::text, t.priority::integer, t.run_after::timestamptz, t.id from queues.task_runs t
+         where t.queue_name = lanes_between.queue_name and t.task_type >= low and t.task_type < high
+           and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
+         order by t.task_type, t.priority desc, t.run_after, t.id limit 1)
+        union all
+        select n.* from step s cross join lateral (
+            (select t.queue_name::text, t.task_type::text, t.priority::integer, t.run_after::timestamptz, t.id from queues.task_runs t
+             where t.queue_name = lanes_between.queue_name and t.task_type = s.task_type and t.priority < s.priority
+               and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
+             order by t.priority desc, t.run_after, t.id limit 1)
+            union all
+            (select t.queue_name::text, t.task_type::text, t.priority::integer, t.run_after::timestamptz, t.id from queues.task_runs t
+             where t.queue_name = lanes_between.queue_name and t.task_type > s.task_type and t.task_type < high
+               and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
+             order by t.task_type, t.priority desc, t.run_after, t.id limit 1)
+            limit 1) n
+    )
+    select 0, s.queue_name, s.task_type, s.priority, s.run_after, s.id, null::integer from step s;
 end $$;

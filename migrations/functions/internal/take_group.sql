@@ -1,6 +1,6 @@
 -- Claims up to `wanted` rows from lanes of one queue and priority, exact in order; where rivals hold the heads, past them.
--- Types may come one task after the other or a thousand of one after a thousand of another: by how far apart the ids of
--- the heads are it is guessed how many rows of each to look at, and a wrong guess mends itself.
+-- Types may come one task after the other or a thousand of one after a thousand of another: by how far apart the ids of the
+-- heads are it is guessed how many rows of a lane to look at that no claim has taken any of.
 create or replace function internal.take_group(
     worker_id text, lease interval, candidates internal.lane[], wanted integer,
     inout room bigint, out rows internal.claimed[], out lanes internal.lane[])
@@ -12,19 +12,21 @@ declare
     left_over internal.lane[];
     lane internal.lane;
     stuck integer := 0;
-    few integer := least(cardinality(candidates), 32);
-    depth integer := least(wanted + 7, 2 * abs((candidates[few]).id - (candidates[1]).id) / greatest(1, few - 1));
-    deeper boolean;
+    few integer;
+    guess integer;
 begin
     rows := '{}';
     lanes := candidates;
     while cardinality(lanes) > 1 and cardinality(rows) < wanted and room > 0 and stuck < 3 loop
-        select g.rows, g.lanes, g.room, g.depth, g.deeper into got, left_over, room, depth, deeper
-        from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), depth, room) g;
-        depth := case when deeper then least(depth * 8, wanted + 7) else depth / 8 end;
+        -- The keys come first: behind a lane, which has no fixed length, they would be looked for in each comparison.
+        lanes := array(select s.lane from (select l.run_after, l.id, l as lane from unnest(lanes) l order by 1, 2) s);
+        few := least(cardinality(lanes), 32);
+        guess := coalesce(guess, greatest(2 * abs((lanes[few]).id - (lanes[1]).id) / greatest(1, few - 1),
+                                          ceil(2.0 * wanted / cardinality(lanes))));
+        select g.rows, g.lanes, g.room into got, lanes, room
+        from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), guess, room) g;
         stuck := case when cardinality(got) > 0 then 0 else stuck + 1 end;
         rows := rows || got;
-        lanes := left_over;
     end loop;
     if cardinality(rows) >= wanted or room <= 0 then
         return;

@@ -40,12 +40,14 @@ begin
         returning t.id, t.claim_no, t.task_type, t.queue_name, t.payload_json, t.attempt_count, t.max_attempts,
                   t.timeout_s, t.idempotency_key, t.priority, t.run_after, t.created_at, t.trace
     )
-    select coalesce(array_agg(k::internal.claimed order by k.run_after, k.id), '{}'),
+    select array(select s.row from (select k.run_after, k.id, k::internal.claimed as row from taken k order by 1, 2) s),
            room - coalesce((select g.bytes from together g), 0), (select g.rows from together g)
-    into rows, room, seen from taken k;
+    into rows, room, seen;
     if cardinality(rows) = wanted or cardinality(rows) < seen then
         last := rows[cardinality(rows)];
-        lanes := array[row((lane).pool, (lane).queue_name, (lane).task_type, (lane).priority, last.run_after, last.id)::internal.lane];
+        lane.run_after := last.run_after;
+        lane.id := last.id;
+        lanes := array[lane];
     else
         lanes := '{}';
     end if;

@@ -24,7 +24,7 @@ begin
         next_lanes := '{}';
         turn_queue := null;
         for turn in
-            select l.pool, l.queue_name, l.priority, l.limited_type, array_agg(l.lane order by l.run_after, l.id) as lanes
+            select l.pool, l.queue_name, l.priority, l.limited_type, array_agg(l.lane) as lanes
             from (select x.*, x as lane, case when x.task_type = any (limited_types) then x.task_type end as limited_type
                   from unnest(lanes) x) l
             group by l.pool, l.queue_name, l.priority, l.limited_type
