@@ -24,5 +24,5 @@ drop function if exists queues.watch_tasks(bigint[], text[], integer);
 drop function if exists internal.take_merged(text, interval, internal.lane[], integer, bigint);
 
 
--- How many of its rows to look at the next time.
-alter type internal.lane add attribute depth integer;
+-- How many of 500 rows claimed were its own of late.
+alter type internal.lane add attribute share real;

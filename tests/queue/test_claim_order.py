@@ -155,3 +155,34 @@ def test_a_claim_of_many_types_is_made_in_a_few_steps_however_they_came(q: Queue
     assert len(ids) == 500
     assert ids == sorted(ids)
     assert calls <= 4
+
+
+def test_of_a_type_that_comes_often_a_claim_soon_looks_at_enough_rows(q: Queue) -> None:
+    """Every second task is of one type, the others of a hundred: as many rows of each would end with the first type."""
+    names = ["often" if n % 2 else f"rare{n // 2 % 100}" for n in range(3000)]
+    q.rows("insert into queues.task_runs (task_type) select unnest(%s::text[])", names)
+    steps = "select coalesce(sum(calls), 0) from pg_stat_xact_user_functions where funcname = 'take_merged'"
+    hints, calls = None, []
+    for _ in range(4):
+        with q.admin.transaction():
+            q.admin.execute("set local track_functions = 'pl'")
+            before = q.value(steps)
+            rows = q.claim(500, hints=hints)
+            calls.append(q.value(steps) - before)
+        hints = rows[-1].row["next_hints"]
+    assert calls[0] <= 5
+    assert max(calls[1:]) <= 2
+
+
+def test_hints_are_read_whatever_the_sessions_format_of_dates_is(q: Queue) -> None:
+    """A pooler may give the next claim another session."""
+    ids = [q.enqueue(f"t{n % 2}") for n in range(8)]
+    claim = "select id, next_hints::text from queues.claim('w', null, null, '30 s', 2, %s)"
+    hints, claimed = None, []
+    for style in ("German", "SQL, DMY", "Postgres, MDY", "ISO, YMD"):
+        with q.admin.transaction():
+            q.admin.execute("select set_config('datestyle', %s, true)", (style,))
+            rows: list[Any] = q.admin.execute(claim, (hints,)).fetchall()
+        hints = rows[-1][1]
+        claimed += [row[0] for row in rows]
+    assert claimed == ids

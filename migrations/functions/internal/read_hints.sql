@@ -3,7 +3,7 @@ create or replace function internal.read_hints(
     hints jsonb, scope bigint,
     out looked_at timestamptz, out took interval, out reclaimed_at timestamptz, out last_queue text, out lanes internal.lane[])
     language plpgsql stable
-    set search_path = pg_catalog, pg_temp as $$
+    set search_path = pg_catalog, pg_temp set datestyle = 'ISO' as $$
 #variable_conflict use_variable
 declare
     known boolean;
@@ -17,7 +17,7 @@ begin
         looked_at := (hints ->> 'at')::timestamptz;
         reclaimed_at := (hints ->> 'reclaimed')::timestamptz;
         took := coalesce((hints ->> 'took_ms')::double precision, 0) * interval '1 millisecond';
-        lanes := coalesce((hints ->> 'lanes')::internal.lane[], '{}');  -- as jsonb a thousand of them would cost 5 ms a claim
+        lanes := coalesce((hints ->> 'lanes')::internal.lane[], '{}');  -- see write_lanes
         known := coalesce((hints ->> 'scope')::bigint = scope, false);
     exception when data_exception then
         known := null;

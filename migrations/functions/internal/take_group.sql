@@ -22,7 +22,7 @@ begin
         lanes := array(select s.lane from (select l.run_after, l.id, l as lane from unnest(lanes) l order by 1, 2) s);
         few := least(cardinality(lanes), 32);
         guess := coalesce(guess, greatest(2 * abs((lanes[few]).id - (lanes[1]).id) / greatest(1, few - 1),
-                                          ceil(2.0 * wanted / cardinality(lanes))));
+                                          2 + ceil(2.0 * wanted / cardinality(lanes))));
         select g.rows, g.lanes, g.room into got, lanes, room
         from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), guess, room) g;
         stuck := case when cardinality(got) > 0 then 0 else stuck + 1 end;

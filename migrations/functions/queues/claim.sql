@@ -20,7 +20,7 @@ create or replace function queues.claim(
         max_attempts integer, timeout_s double precision, idempotency_key text, priority integer,
         run_after timestamptz, created_at timestamptz, trace text, next_hints jsonb)
     language plpgsql volatile security definer
-    set search_path = pg_catalog, pg_temp set datestyle = 'ISO'
+    set search_path = pg_catalog, pg_temp
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
     set plan_cache_mode = force_generic_plan set jit = off as $$
 #variable_conflict use_variable
@@ -100,7 +100,7 @@ begin
            r.idempotency_key, r.priority, r.run_after, r.created_at, r.trace,
            case when n = cardinality(rows) then jsonb_build_object(
                'at', looked_at, 'took_ms', extract(epoch from took) * 1000, 'reclaimed', reclaimed_at, 'scope', scope,
-               'queue', last_queue, 'lanes', lanes::text) end
+               'queue', last_queue, 'lanes', internal.write_lanes(lanes)) end
     from unnest(rows) with ordinality as r(
         id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s, idempotency_key,
         priority, run_after, created_at, trace, n);
