@@ -79,9 +79,14 @@ class Station:
         return max(2, min(_MOST_LINES, int(_LINES_S / self._mean_s)))
 
     @property
+    def is_short(self) -> bool:
+        """Its tasks take less time than it takes to care for one of them."""
+        return self._mean_s < _SHORT_S
+
+    @property
     def is_steady(self) -> bool:
         """Its tasks take milliseconds: long enough to count, and short enough for lines to wait behind them."""
-        return self._mean_s >= _SHORT_S and self.depth > 1
+        return not self.is_short and self.depth > 1
 
     @property
     def long_s(self) -> float:

@@ -74,7 +74,7 @@ class Handout:
         """It has answered, and runs what waited in its socket."""
         self.begins(child, execution)
         station = child.station
-        if station.is_steady and station.ready and not self._is_flooded():
+        if station.is_steady and station.ready and not station.pool.idle and not self._is_flooded():
             self._deepen(station, child)
 
     def _is_flooded(self) -> bool:
@@ -108,10 +108,10 @@ class Handout:
         return 0.0 if fed else self._long_at - now
 
     def _feed_idle(self) -> bool:
-        """Takes lines back that wait behind tasks of milliseconds while another child has nothing to do."""
+        """Takes lines back that wait behind tasks of milliseconds or more while another child has nothing to do."""
         fed = False
         for station in self._stations:
-            hungry = len(station.pool.idle) if station.is_steady and not station.ready else 0
+            hungry = 0 if station.is_short or station.ready else len(station.pool.idle)
             for child in [child for child in self.deep if child.station is station] if hungry else ():
                 if hungry > 0 and len(child.lines) > 1:
                     hungry -= len(self.take_back(child))

@@ -43,8 +43,9 @@ def deep_child(*, idle: int = 0, is_steady: bool = True, lines: int = 2) -> tupl
     child.pool.idle = deque([cast(Child, None)] * idle)
     child.pool.children = {child.key: child}
     station = SimpleNamespace(
-        ready=ready, unconfirmed=(), confirming=0, pool=child.pool, is_steady=is_steady, long_s=0.015, least_s=0.005
-    )
+        ready=ready, unconfirmed=(), confirming=0, pool=child.pool, is_short=not is_steady, is_steady=is_steady,
+        long_s=0.015, least_s=0.005,
+    )  # fmt: skip
     child.pool.station = child.station = station
     made = handout(cast(Station, station))
     made.deep.add(child)
@@ -106,6 +107,13 @@ def test_among_short_tasks_an_idle_child_is_no_reason_to_take_any_back() -> None
     made, _child, ready = deep_child(idle=1, is_steady=False)
     made.look_after_deep(1.001)
     assert not ready
+
+
+def test_what_is_ready_goes_to_a_child_with_nothing_to_do_before_it_waits_behind_another() -> None:
+    made, child, ready = deep_child(idle=1)
+    ready.append(execution(9))
+    made.goes_on(child, child.lines[0])
+    assert [one.id for one in ready] == [9]
 
 
 def test_the_runner_naps_while_every_child_has_lines_for_longer() -> None:
