@@ -100,7 +100,7 @@ begin
            r.idempotency_key, r.priority, r.run_after, r.created_at, r.trace,
            case when n = cardinality(rows) then jsonb_build_object(
                'at', looked_at, 'took_ms', extract(epoch from took) * 1000, 'reclaimed', reclaimed_at, 'scope', scope,
-               'queue', last_queue, 'lanes', internal.write_lanes(lanes)) end
+               'queue', last_queue, 'lanes', case when current_setting('datestyle') like 'ISO%' then lanes::text end) end
     from unnest(rows) with ordinality as r(
         id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s, idempotency_key,
         priority, run_after, created_at, trace, n);
