@@ -76,7 +76,7 @@ class Station:
         """How many lines a child may have: several where waiting for the next one would cost more than the task."""
         if self._mean_s >= _MEDIUM_S or self.contains or not self.pool.kind.packets:
             return 1
-        return max(2, min(_MOST_LINES, int(_LINES_S / self._mean_s)))
+        return _MOST_LINES if self.is_short else max(2, min(_MOST_LINES, int(_LINES_S / self._mean_s)))
 
     @property
     def is_short(self) -> bool:

@@ -74,6 +74,14 @@ def test_the_shorter_tasks_are_the_more_lines_wait_behind_them(station: Station,
     assert station.depth == lines
 
 
+def test_tasks_that_are_said_to_take_no_time_at_all_are_short_ones(station: Station) -> None:
+    """What a child says may be a lie: after so many of these the mean is nothing."""
+    for _ in range(20_000):
+        station.note(0.0)
+    assert station.depth == 32
+    assert not station.is_steady
+
+
 def test_one_short_task_among_long_ones_says_that_the_next_may_be_short_too(station: Station) -> None:
     for _ in range(200):
         station.note(0.005)
