@@ -58,7 +58,9 @@ def main() -> None:
     serves = _channels(session, settings) or {"db_function": lambda order: _run_function(session, order)}
     wire.send(f"{to_json({'v': 1, 'types': {name: {} for name in serves}, 'session': session.name})}\n".encode())
     while (order := wire.next()) is not None:
-        wire.send(f"{to_json(_answer(serves[order['task_type']], order))}\n".encode())
+        answer = _answer(serves[order["task_type"]], order)
+        wire.wait_until_log_is_read()
+        wire.send(f"{to_json(answer)}\n".encode())
         wire.forget_cancels()
         session.clean()
 
@@ -184,13 +186,15 @@ def _channels(session: Session, settings: dict[str, Any]) -> dict[str, Answer]:
 
 
 def _answer(serve: Answer, order: dict[str, Any]) -> dict[str, Any]:
-    base: dict[str, Any] = {"v": 1, "id": order["id"], "claim_no": order["claim_no"]}
+    began = time.monotonic()
     try:
-        return base | serve(order)
+        outcome = serve(order)
     except LeaseGone as exc:
-        return base | {"success": False, "error": str(exc)}
+        outcome = {"success": False, "error": str(exc)}
     except psycopg.Error as exc:
-        return base | {"success": False, "error": f"it was not committed: {first_line(exc)}"} | _detail(exc)
+        outcome = {"success": False, "error": f"it was not committed: {first_line(exc)}"} | _detail(exc)
+    ran_s = round(time.monotonic() - began, 6)
+    return {"v": 1, "id": order["id"], "claim_no": order["claim_no"], "ran_s": ran_s} | outcome
 
 
 def _run_function(session: Session, order: dict[str, Any]) -> dict[str, Any]:

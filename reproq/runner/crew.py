@@ -268,6 +268,7 @@ def _system_kind(name: str, size: int, types: tuple[str, ...], settings: Setting
         greeting=orjson.dumps(greeting) + b"\n",
         types=types,
         recycle=settings.recycle,
+        packets=True,
     )
 
 

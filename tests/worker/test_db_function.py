@@ -128,6 +128,21 @@ def test_a_killed_system_child_takes_its_session_along_and_nothing_was_committed
     assert house.detail(task_id, "retried")["kind"] == "killed"
 
 
+def test_functions_behind_one_that_is_killed_run_once_and_are_not_charged(house: House) -> None:
+    """They may wait in its child's socket by then, or have been taken back from it."""
+    writes = house.function("writes", f"""begin {WRITES} return '{{"success": true}}'; end""")
+    before = [enqueue(house, writes) for _ in range(40)]
+    sleeps = enqueue(house, house.function("sleeps", SLEEPS), max_attempts=1)
+    behind = [enqueue(house, writes) for _ in range(40)]
+    worker = house.worker("--system-processes", "1", "--log-level", "debug").ready()
+    child = worker.wait_event("child_ready")["child_pid"]
+    session_of(house)
+    os.kill(child, signal.SIGKILL)
+    rows = house.finals([*before, *behind])
+    assert {(row["status"], row["attempt_count"], row["claim_no"]) for row in rows} == {("SUCCESSFUL", 1, 1)}
+    assert (house.final(sleeps)["failure_kind"], notes(house)) == ("killed", len(rows))
+
+
 def test_a_killed_worker_takes_the_sessions_of_its_functions_along(house: House) -> None:
     enqueue(house, house.function("sleeps", SLEEPS))
     worker = house.worker("--system-processes", "1").ready()
