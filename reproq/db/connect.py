@@ -53,9 +53,10 @@ def _nothing_left_open() -> Iterator[None]:
 def options(dsn: str, *, name: str, timeout_s: float = 5) -> dict[str, Any]:
     """What each of our connections is opened with, also those of a pool."""
     given = conninfo_to_dict(dsn)
-    ours: dict[str, Any] = {**_LIVENESS, "connect_timeout": max(1, math.ceil(timeout_s))}
-    missing = {key: value for key, value in ours.items() if key not in given}
-    return {"autocommit": True, "prepare_threshold": None, "application_name": name, **missing}
+    usual: dict[str, Any] = {**_LIVENESS, "connect_timeout": max(1, math.ceil(timeout_s))}
+    missing = {key: value for key, value in usual.items() if key not in given}
+    ours = {"autocommit": True, "prepare_threshold": None, "application_name": name, "client_encoding": "utf8"}
+    return missing | ours
 
 
 def is_direct(connection: Connection) -> bool:

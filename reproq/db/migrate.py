@@ -55,6 +55,7 @@ def migrate(
     with connect(dsn, name=NAME) as conn:
         conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # whatever the login's or database's default
         conn.read_only = False
+        _refuse_encoding(conn.info.parameter_status("server_encoding"))
         files = load(folder, _prefix_of(conn, role_prefix, folder))
         found = state(conn, folder=folder)
         if _is_served(found) and (found.newer or not (repair or _grants_wait(conn, files))):
@@ -104,6 +105,14 @@ def harden(dsn: str, *, say: Say = print) -> list[str]:
     with connect(dsn, name=NAME) as conn, conn.transaction():
         roles.pin(conn)
         return hardening.harden(conn, say)
+
+
+def _refuse_encoding(encoding: str | None) -> None:
+    if encoding not in (None, "UTF8"):
+        raise MigrationRefused(
+            f"the encoding of this database is {encoding}, which can't hold every payload: Reproq needs UTF8"
+            " (`create database … template template0 encoding 'UTF8'`)"
+        )
 
 
 def _look(dsn: str, folder: Path | None) -> MigrationState:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reproq.executor.pool import Pool
 
 TAIL_BYTES = 64 * 1024
+_HEAD = 96
 PACKET = 64 * 1024
 
 
@@ -68,6 +69,13 @@ class SocketBack:
             pass
         return found
 
+    def head(self) -> bytes:
+        """How the first line begins that the child hasn't read; empty: it has read all."""
+        try:
+            return self._end.recv(_HEAD, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b""
+
     def close(self) -> None:
         self._end.close()
 
@@ -87,15 +95,42 @@ class PipeBack:
         except BlockingIOError:
             return []
 
+    def head(self) -> bytes:
+        return b""
+
     def close(self) -> None:
         os.close(self._end)
 
 
 class Child:
     __slots__ = (
-        "_tail", "_tail_size", "alarm", "back", "boot_failed", "born", "cannot_fork", "garbled", "key", "lines", "log",
-        "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served", "shallow", "size", "station",
-        "stdin", "stdout", "uid", "unwritten",
+        "_tail",
+        "_tail_size",
+        "alarm",
+        "back",
+        "before",
+        "boot_failed",
+        "born",
+        "cannot_fork",
+        "garbled",
+        "key",
+        "lines",
+        "log",
+        "parts",
+        "pid",
+        "pool",
+        "printed",
+        "ready",
+        "ready_at",
+        "retiring",
+        "served",
+        "shallow",
+        "size",
+        "station",
+        "stdin",
+        "stdout",
+        "uid",
+        "unwritten",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: SocketBack | PipeBack) -> None:
@@ -114,6 +149,7 @@ class Child:
         self.garbled = False
         self.boot_failed = False
         self.cannot_fork: str | None = None  # a template's reason not to be one
+        self.before: tuple[int, int] | None = None  # id and claim_no of the task before the one that runs
         self.lines: deque[Execution] = deque()  # the first is running, the others wait in its socket
         self.shallow = False  # its task takes long: nothing may wait behind it
         self.served = 0

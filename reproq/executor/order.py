@@ -6,10 +6,18 @@ import json
 
 from reproq.models.execution import Execution
 
+_RUN = b'{"v":1,"do":"run","id":'
+
 
 def run_line_head(e: Execution) -> bytes:
     """How the line of an execution begins: enough to know it by."""
-    return b'{"v":1,"do":"run","id":%d,"claim_no":%d' % (e.id, e.claim_no)
+    return b'%b%d,"claim_no":%d' % (_RUN, e.id, e.claim_no)
+
+
+def run_line_id(head: bytes) -> int | None:
+    """The task of a line that begins so; None: it isn't for a task."""
+    end = head.find(b',"claim_no"')
+    return int(head[len(_RUN) : end]) if head.startswith(_RUN) and end > 0 else None
 
 
 class Orders:

@@ -18,11 +18,12 @@ from collections import deque
 from collections.abc import Callable
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 
 from reproq.executor.guard_client import Guard
 from reproq.executor.members import PACKET, Child, Kind, PipeBack, SocketBack
-from reproq.executor.order import run_line_head
+from reproq.executor.order import run_line_head, run_line_id
 from reproq.models.execution import Execution
 
 # A larger buffer would be mapped and unmapped anew for each read: 20 µs instead of 1.
@@ -131,6 +132,11 @@ class Pool:
             child.lines.remove(execution)
         return taken
 
+    def hear(self, child: Child) -> None:
+        """What it has said by now. It is to be ended because of a task: it may have answered, and begun the next."""
+        self._log_readable(child, 0)
+        self._read(child)
+
     def tell(self, child: Child, line: bytes) -> None:
         """A line beside the task's (cancel, stop). Lost if the pipe is full: a kill follows anyway."""
         if not child.unwritten:
@@ -192,8 +198,9 @@ class Pool:
         if child is None:
             return
         self._forget_template(child)
-        self._read_all(child)
         unread = self.take_back(child)
+        self._read_all(child)
+        unread += self.take_back(child)  # what was handed to it because of what it had said last
         self._close(child)
         if child.ready and now - child.ready_at > _PROVEN_S:
             self.boot_failures = 0
@@ -350,11 +357,26 @@ class Pool:
             data = self._whole_lines(child, data)
             if not data:
                 return True
-        if data.find(b"\n") == len(data) - 1:
-            self._line(child, data)
+        lines = [data] if data.find(b"\n") == len(data) - 1 else data.split(b"\n")[:-1]
+        begun = self._begun_of(child, len(lines))
+        if len(lines) > 1 and len(child.lines) <= 1:
+            self._garbled(child, "it answered more lines than it was given")
+        elif begun < len(lines):
+            self._lines(child, lines[: begun - 1] if begun else [])
+            self._garbled(child, "it answered a task that it hadn't begun")
         else:
-            self._several(child, data.split(b"\n")[:-1])
+            self._lines(child, lines)
         return True
+
+    def _begun_of(self, child: Child, count: int) -> int:
+        """How many of the first `count` tasks it has begun: it reads a task when it begins it, so what answers one that
+        it hasn't read isn't that task's answer."""
+        if self.kind.packets and child.lines and (head := child.back.head()):
+            unread = run_line_id(head)
+            for n, execution in enumerate(islice(child.lines, count)):
+                if execution.id == unread:
+                    return n
+        return count
 
     def _whole_lines(self, child: Child, data: bytes) -> bytes:
         child.parts.append(data)
@@ -371,19 +393,16 @@ class Pool:
         child.size = len(rest)
         return lines + b"\n"
 
-    def _several(self, child: Child, lines: list[bytes]) -> None:
-        if len(lines) > len(child.lines):
-            self._garbled(child, "it answered more lines than it was given")
-            return
+    def _lines(self, child: Child, lines: list[bytes]) -> None:
         for line in lines:
             if not child.garbled:
                 self._line(child, line)
 
     def _line(self, child: Child, line: bytes) -> None:
-        if len(line) > self._max_line:
-            self._garbled(child, f"its answer is longer than {self._max_line} bytes")
-        elif child.unwritten:
+        if child.unwritten:
             self._garbled(child, "it answered before it had read its task")
+        elif len(line) > self._max_line and child.lines:
+            self._owner.child_garbled(child, f"its answer is longer than {self._max_line} bytes")
         elif child.lines:
             self._owner.child_answered(child, line)
         elif not child.ready:

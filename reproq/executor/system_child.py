@@ -94,7 +94,7 @@ class Session:
         whether it went well."""
         try:
             if "clean" in self._prepared:
-                self._pgconn.send_query_prepared(b"clean", [])
+                self._pgconn.send_query_prepared(self._prepared["clean"], [])
             else:
                 self._pgconn.send_query(_STATEMENTS["clean"])
             self._cleaning = True
@@ -114,7 +114,7 @@ class Session:
             self._finish_cleaning()
         values = [text.encode() for text in texts]
         if statement in self._prepared:
-            result = self._pgconn.exec_prepared(statement.encode(), values)
+            result = self._pgconn.exec_prepared(self._prepared[statement], values)
         else:
             result = self._pgconn.exec_params(_STATEMENTS[statement], values)
             self._prepare(statement)
@@ -128,15 +128,16 @@ class Session:
     def _open(self) -> None:
         self._connection, self._direct = _connect(self._dsn, self.name)
         self._pgconn = self._connection.pgconn
-        self._prepared: set[str] = set()
+        self._prepared: dict[str, bytes] = {}
         self._cleaning = False
 
     def _prepare(self, statement: str) -> None:
-        """After its first use: a pooler's next server connection wouldn't know it."""
+        """After its first use: a pooler's next server connection wouldn't know it. By a name that no function prepares
+        one of its own by."""
         if self._direct and self._pgconn.status == pq.ConnStatus.OK:
-            done = self._pgconn.prepare(statement.encode(), _STATEMENTS[statement])
-            if done.status == pq.ExecStatus.COMMAND_OK:
-                self._prepared.add(statement)
+            name = f"{statement} {uuid.uuid4()}".encode()
+            if self._pgconn.prepare(name, _STATEMENTS[statement]).status == pq.ExecStatus.COMMAND_OK:
+                self._prepared[statement] = name
 
     def _reopen(self) -> None:
         self._connection.close()

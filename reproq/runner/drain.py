@@ -96,6 +96,7 @@ class Drain:
         number = signal.SIGKILL if now >= self._kill_at else signal.SIGTERM
         for station in self._runner.stations:
             for child in station.pool.busy:
+                station.pool.hear(child)  # it may have ended, and another have begun
                 execution = child.execution
                 if execution is None or (execution.end is not None and number != signal.SIGKILL):
                     continue

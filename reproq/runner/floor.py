@@ -77,7 +77,10 @@ class Floor:
         try:
             outcome = read_envelope(line, execution.id, execution.claim_no, trusted=child.pool.kind.is_system)
         except BadEnvelope as exc:
-            self.child_garbled(child, str(exc))
+            if _answers(line, child.before):
+                self._repeated(child)
+            else:
+                self.child_garbled(child, str(exc))
             return
         execution.weight = len(line)
         outcome["ran_s"] = ran_s = _ran_s(execution, outcome.get("ran_s"), time.monotonic())
@@ -97,7 +100,17 @@ class Floor:
             self._books.record(execution, outcome)
         self._free(child)
 
+    def _repeated(self, child: Child) -> None:
+        """It said something more about the task before: not the fault of the one that runs."""
+        if not child.retiring:
+            child.retiring = True
+            self.handout.take_back(child)
+            say(Event.BAD_ENVELOPE, f"child {child.key} answered a task twice", logging.WARNING, child=child.key)
+
     def _free(self, child: Child) -> None:
+        execution = child.execution
+        assert execution is not None
+        child.before = execution.id, execution.claim_no
         following = child.pool.answered(child)
         if following is not None:
             self.handout.goes_on(child, following)
@@ -113,7 +126,10 @@ class Floor:
             self._free(child)
 
     def child_garbled(self, child: Child, why: str) -> None:
-        """Its answer can't be trusted, and neither can the child."""
+        """Its answer can't be trusted, and neither can the child: it gets no more tasks. What waited in it goes to
+        others, and if it has gone on to the next task, that one may end."""
+        child.retiring = True
+        self.handout.take_back(child)
         execution = child.execution
         say(
             Event.BAD_ENVELOPE,
@@ -122,12 +138,17 @@ class Floor:
             child=child.key,
             task_id=execution.id if execution else None,
         )
-        child.retiring = True
         if execution is not None and execution.end is None:
-            execution.end = End.BAD_ENVELOPE
             outcome = failure(execution, FailureKind.BAD_ENVELOPE, f"its answer is no envelope: {why}")
             outcome["ran_s"] = time.monotonic() - execution.handed_at
             _explain(child, execution, outcome)
+            if len(child.lines) > 1 and not child.garbled:
+                if child.printed:
+                    self._output.end(child)
+                self._books.record(execution, outcome)
+                self._free(child)
+                return
+            execution.end = End.BAD_ENVELOPE
             self._keeper.after_death[child.key] = outcome
         self._keeper.kill(child, signal.SIGKILL)
 
@@ -343,6 +364,13 @@ def _explain(child: Child, execution: Execution, outcome: Outcome) -> None:
         "max_rss_kb": outcome.pop("max_rss_kb", None),
         "output": None if outcome["success"] else child.tail() or None,
     }
+
+
+def _answers(line: bytes, task: tuple[int, int] | None) -> bool:
+    try:
+        return task is not None and bool(read_envelope(line, *task))
+    except BadEnvelope:
+        return False
 
 
 def _why_not(said: dict[str, Any]) -> str | None:

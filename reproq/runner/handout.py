@@ -140,7 +140,7 @@ class Handout:
     def take_back(self, child: Child) -> list[Execution]:
         """What a child has not begun waits for another one."""
         self.deep.discard(child)
-        taken = child.pool.take_back(child) if len(child.lines) > 1 else []
+        taken = child.pool.take_back(child)
         child.shallow = True
         self.put_in_front(child, taken)
         running = child.execution

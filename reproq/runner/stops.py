@@ -76,11 +76,12 @@ class Stops:
             self._kill(child, execution, 0, _LOST_GRACE_S)
 
     def _alone(self, execution: Execution) -> Child | None:
-        """Its child, with nothing waiting behind it; None: no child has begun it."""
+        """Its child, with nothing waiting behind it; None: no child has begun it, or it has ended."""
         child = self._child_of(execution)
         if child is None or execution in self._take_back(child):
             return None
-        return child
+        child.pool.hear(child)
+        return child if execution in child.lines else None
 
     def _rings(self, child: Child) -> None:
         child.alarm = None
@@ -93,6 +94,10 @@ class Stops:
             self._time_out(child, execution)
 
     def _time_out(self, child: Child, execution: Execution) -> None:
+        if self._alone(execution) is None:
+            if execution.child_key is None:  # it has been taken back
+                self._is_stuck(child)
+            return
         execution.end = End.TIMED_OUT
         say(
             Event.TASK_TIMED_OUT,
@@ -102,7 +107,13 @@ class Stops:
             task_type=execution.task_type,
         )
         child.retiring = True
-        self._send(child, execution, signal.SIGKILL)
+        self._keeper.kill(child, signal.SIGKILL)
+
+    def _is_stuck(self, child: Child) -> None:
+        """It was idle, and didn't take its task in all that time."""
+        say(Event.CHILD_RECYCLED, f"child {child.key} takes no task; another takes its place", child=child.key)
+        child.pool.retire(child)
+        self._keeper.kill(child, signal.SIGKILL)
 
     def _kill(self, child: Child, execution: Execution, before_term_s: float, grace_s: float) -> None:
         child.retiring = True
@@ -110,5 +121,8 @@ class Stops:
         self._loop.after(before_term_s + grace_s, partial(self._send, child, execution, signal.SIGKILL))
 
     def _send(self, child: Child, execution: Execution, number: signal.Signals) -> None:
+        """A timer may ring when its child is long gone, or has answered and begun the next task."""
+        if child.execution is execution:
+            child.pool.hear(child)
         if child.execution is execution:
             self._keeper.kill(child, number)

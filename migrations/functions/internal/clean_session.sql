@@ -3,11 +3,17 @@
 create or replace function internal.clean_session() returns void
     language plpgsql volatile security invoker
     set search_path = pg_catalog, pg_temp as $$
+declare
+    prepared text;
 begin
     execute 'close all';  -- in plpgsql itself that would be a cursor of this name
     reset role;
     reset all;
     unlisten *;
     perform pg_advisory_unlock_all();
+    for prepared in select s.name from pg_prepared_statements s where s.from_sql loop  -- ours came by the protocol
+        execute format('deallocate %I', prepared);
+    end loop;
+    discard sequences;
     discard temp;
 end $$;
