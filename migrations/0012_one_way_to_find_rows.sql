@@ -19,10 +19,13 @@ alter table queues.task_runs
     add constraint a_slot_is_of_a_key check (case when limit_key is null then limit_slot is null else limit_slot > 0 end),
     add constraint counters_are_counts check (least(attempt_count, give_backs, waiting_for) >= 0 and claim_no >= 0);
 
--- They have one more argument now.
+-- They have other arguments now.
 drop function if exists queues.watch_tasks(bigint[], text[], integer);
 drop function if exists internal.take_merged(text, interval, internal.lane[], integer, bigint);
-
+drop function if exists internal.reclaim();
+drop function if exists internal.look(text[], text[], jsonb);
+drop function if exists internal.queues_with_work(text[]);
+drop function if exists internal.read_hints(jsonb, bigint);
 
 -- How many of 500 rows claimed were its own of late.
 alter type internal.lane add attribute share real;

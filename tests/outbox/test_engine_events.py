@@ -57,7 +57,7 @@ def test_every_way_to_fail_for_good_tells(office: Office) -> None:
     claimed = "queues.claim(%s, null, null, '30 s', 9)"
     office.sql(f"select queues.start(%s, array_agg(id), array_agg(claim_no)) from {claimed}", WORKER, WORKER)
     office.sql("update queues.task_runs set leased_until = now() - interval '1 hour' where leased_until is not null")
-    office.sql("select internal.reclaim()")
+    office.sql("select internal.reclaim('-infinity')")
     kinds = [data["failure_kind"] for _, _, _, data in office.sql(EVENTS)]
     assert kinds == ["no_handler_registered", "raised", "lease_expired"]
 

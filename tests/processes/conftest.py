@@ -165,7 +165,7 @@ class Post:
             "update queues.task_runs set leased_until = now() - interval '1 s', started_at = now() where id = %s",
             attempt.id,
         )
-        self.rows("select internal.reclaim()")
+        self.rows("select internal.reclaim('-infinity')")
 
     def _channel(self, function: str, attempt: Attempt, *more: object) -> Any:
         values = (WORKER, attempt.id, attempt.claim_no, Jsonb(attempt.payload), Jsonb(self.about), *more)

@@ -120,7 +120,7 @@ class Queue:
         return str(self.value("select queues.replay(%s, %s)", task_id, attempts))
 
     def reclaim(self) -> int:
-        return int(self.value("select internal.reclaim()"))
+        return int(self.value("select internal.reclaim('-infinity')"))
 
     def expire(self, task_id: int, ago: str = "1 second") -> None:
         """Let its lease have run out that long ago."""

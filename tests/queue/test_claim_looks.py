@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from .conftest import LONG_AGO, Queue, wait_until
 
 
@@ -15,9 +17,10 @@ def hints_after(q: Queue, **named: Any) -> dict[str, Any]:
     return dict(row.row["next_hints"])
 
 
-def aged(hints: dict[str, Any], *names: str) -> dict[str, Any]:
-    """As if those moments lay two seconds back."""
-    return hints | dict.fromkeys(names, time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 2)))
+def aged(hints: dict[str, Any], *names: str, seconds: float = 2) -> dict[str, Any]:
+    """As if those moments lay so far back."""
+    then = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - seconds))
+    return hints | dict.fromkeys(names, then)
 
 
 def test_within_a_second_a_claim_goes_on_where_the_last_one_ended(q: Queue) -> None:
@@ -125,6 +128,65 @@ def test_a_worker_with_little_to_do_reclaims_all_the_same(q: Queue) -> None:
         return bool(q.task(lost.id)["status"] == "RETRYING")
 
     wait_until(trickle, 5)
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "seconds", "looks"),
+    [
+        (40, 2, True), (200, 2, False), (200, 5, True), (2000, 8, False), (2000, 12, True), (5000, 12, False),
+        (5000, 22, True),
+    ],  # fmt: skip
+)
+def test_the_longer_a_look_from_the_heads_takes_the_longer_it_is_until_the_next(
+    q: Queue, took_ms: int, seconds: float, looks: bool
+) -> None:
+    hints = hints_after(q) | {"took_ms": took_ms}
+    behind = q.enqueue(scheduled_at=LONG_AGO)
+    rows = q.claim(10, hints=aged(hints, "at", "headed", seconds=seconds))
+    assert (behind in {row.id for row in rows}) is looks
+
+
+def test_where_looks_take_long_lanes_that_are_not_known_are_looked_for_all_the_same(q: Queue) -> None:
+    """Other queues, types before, between and behind the known ones, and other priorities of these."""
+    for name in ("b", "c"):
+        q.enqueue_many(name, [{}] * 300)
+    ours = "array[(select l from unnest(internal.look(null, null, null, '{}')) l where l.task_type = 'b' limit 1)]"
+    known = q.value(f"select ({ours})::text")
+    others = [
+        q.enqueue(name, priority=priority, queue_name=queue)
+        for queue in ("aa", "default", "zz")
+        for name in ("a", "b-1", "bb", "d")
+        for priority in (9, -9)
+    ]
+    others += [q.enqueue(name, priority=priority) for name in ("b", "c") for priority in (9, -9)]
+    behind = q.enqueue("b", scheduled_at=LONG_AGO)
+    lanes = "select l.queue_name, l.task_type, l.priority, l.id from unnest(internal.look(null, null, null, %s)) l"
+    found = {row.pop("id"): tuple(row.values()) for row in q.rows(lanes, known)}
+    assert set(found) > set(others)
+    assert sorted(found.values()) == sorted(tuple(row.values())[:3] for row in q.rows(lanes, "{}"))
+    assert len(found) == len(others) + 2
+    assert behind not in found
+
+
+def test_an_urgent_task_is_found_where_looks_take_long(q: Queue) -> None:
+    hints = hints_after(q)
+    urgent = q.enqueue(priority=9)
+    (row,) = q.claim(1, hints=aged(hints | {"took_ms": 10**9}, "at", seconds=11))
+    assert row.id == urgent
+
+
+@pytest.mark.parametrize(("swept_ms", "found"), [(0.1, ["late", "long-ago"]), (60_000, ["late"])])
+def test_where_it_takes_long_to_find_all_leases_that_ran_out_those_of_late_are_looked_for(
+    q: Queue, swept_ms: float, found: list[str]
+) -> None:
+    """Dead entries of ended leases can pile up as long as an old snapshot holds them."""
+    hints = hints_after(q) | {"swept_ms": swept_ms}
+    for name, seconds in (("late", 1), ("long-ago", 90)):
+        row = q.claimed(name, worker="dead")
+        q.rows("update queues.task_runs set leased_until = now() - %s * interval '1 s' where id = %s", seconds, row.id)
+    q.claim(1, hints=aged(hints, "reclaimed"))
+    back = q.rows("select task_type from queues.task_runs where status = 'RETRYING' order by 1")
+    assert [row["task_type"] for row in back] == found
 
 
 def test_a_worker_without_a_free_child_reclaims_too(q: Queue) -> None:

@@ -240,7 +240,7 @@ def test_a_finish_that_waited_for_the_reclaim_is_lost(q: Queue) -> None:
     def act(number: int) -> str:
         if number == 0:
             with reclaimer.transaction():
-                reclaimer.execute("select internal.reclaim()")
+                reclaimer.execute("select internal.reclaim('-infinity')")
                 reclaimed.set()
                 wait_until(lambda: q.waits_for_a_lock(worker))
             return "committed"

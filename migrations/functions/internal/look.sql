@@ -1,6 +1,6 @@
 -- The lanes that this worker serves, that have a due row and aren't paused, each with its head: where claims start from now
--- on.
-create or replace function internal.look(queues text[], prefixes text[], pools jsonb) returns internal.lane[]
+-- on. Those in `known` stay as they are, so what has come in behind them isn't found: a look that skips what would take long.
+create or replace function internal.look(queues text[], prefixes text[], pools jsonb, known internal.lane[]) returns internal.lane[]
     language plpgsql stable
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
@@ -11,10 +11,10 @@ begin
     select array_agg(
         row(internal.pool_of(l.task_type, pools), l.queue_name, l.task_type, l.priority, l.run_after, l.id, null)::internal.lane)
     into lanes
-    from internal.queues_with_work(queues) q
+    from internal.queues_with_work(queues, known) q
     cross join internal.prefix_ranges(prefixes) r
-    cross join lateral internal.lanes_between(q, r.low, r.high) l
+    cross join lateral internal.lanes_beside(q, r.low, r.high, known) l
     where l.run_after <= now() and l.task_type <> all (paused_types)
       and not exists (select from queues.queue_settings s where s.queue_name = q and s.paused);
-    return coalesce(array(select l from unnest(lanes) l where l.pool > 0), '{}');
+    return known || array(select l from unnest(lanes) l where l.pool > 0);
 end $$;

@@ -1,7 +1,8 @@
 -- The hints of a worker's last claim, taken apart. Those of another scope know nothing of this one: only whose turn it is.
 create or replace function internal.read_hints(
     hints jsonb, scope bigint,
-    out looked_at timestamptz, out took interval, out reclaimed_at timestamptz, out last_queue text, out lanes internal.lane[])
+    out looked_at timestamptz, out headed_at timestamptz, out took interval,
+    out reclaimed_at timestamptz, out swept_at timestamptz, out sweep_took interval, out last_queue text, out lanes internal.lane[])
     language plpgsql stable
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
@@ -15,7 +16,10 @@ begin
     begin
         last_queue := hints ->> 'queue';
         looked_at := (hints ->> 'at')::timestamptz;
+        headed_at := (hints ->> 'headed')::timestamptz;
         reclaimed_at := (hints ->> 'reclaimed')::timestamptz;
+        swept_at := (hints ->> 'swept')::timestamptz;
+        sweep_took := coalesce((hints ->> 'swept_ms')::double precision, 0) * interval '1 millisecond';
         took := coalesce((hints ->> 'took_ms')::double precision, 0) * interval '1 millisecond';
         -- As text, because a thousand in jsonb would cost 5 ms a claim. Where times are not written as ISO 8601 there are none.
         lanes := case when current_setting('datestyle') like 'ISO%' then (hints ->> 'lanes')::internal.lane[] end;

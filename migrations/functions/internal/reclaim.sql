@@ -1,9 +1,9 @@
--- Ends the executions whose lease ran out, whoever held them; part of every worker's claim, so no leader is needed.
+-- Ends the executions whose lease ran out, not before `since`, whoever held them; 500 at most, the oldest first. Part of every worker's claim, so no leader is needed.
 --   cancelled meanwhile            -> only the lease goes
 --   last attempt, never started    -> back, uncounted: nothing of it ever ran
 --   anything else                  -> a failure `lease_expired`, by the same policy as any failure
 -- The back-off counts from the lease's end, not from when somebody looked.
-create or replace function internal.reclaim() returns integer
+create or replace function internal.reclaim(since timestamptz) returns integer
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp as $$
 declare
@@ -11,7 +11,7 @@ declare
     reclaimed integer := 0;
 begin
     for task in
-        select t.* from queues.task_runs t where t.leased_until < now()
+        select t.* from queues.task_runs t where t.leased_until < now() and t.leased_until >= since
         order by t.leased_until limit 500 for update skip locked
     loop
         reclaimed := reclaimed + 1;

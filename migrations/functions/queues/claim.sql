@@ -4,8 +4,11 @@
 -- last one of this worker ended: `hints`, in the worker's memory, hold the start of each lane (queue, type, priority). Once
 -- a second, after a notification (hints null), and when a claim comes back short, it looks from the head: so urgent, newly
 -- due and late-committed rows are overlooked for a second at most. A look that takes over 50 ms stretches its period to 20
--- times its length, 10 s at most: an old snapshot must not turn the worker into a scanner. Expired leases are reclaimed once
--- a second on a clock of their own: a claim that is always a little short looks anew each time, and would never be due.
+-- times its length, 10 s at most: an old snapshot must not turn the worker into a scanner. If one takes over 2.5 s, it looks
+-- every 10 s for lanes that it doesn't know, and from the heads of those that it knows only after 4 times its length.
+-- Expired leases are reclaimed once a second on a clock of their own: a claim that is always a little short looks anew each
+-- time, and would never be due. All that ran out are looked at or, where that takes long, those of the last seconds: among the
+-- dead entries before them only what was late or locked can still be found.
 -- Hints belong to a scope (queues, prefixes, what the pools serve, which pauses and limits there are); those of another one
 -- are not used. Tasks with a key, and those that wait for others, aren't in the claim index until they may run.
 --
@@ -36,8 +39,13 @@ declare
     lanes internal.lane[];
     last_queue text;
     looked_at timestamptz;
+    headed_at timestamptz;
     took interval;
     reclaimed_at timestamptz;
+    swept_at timestamptz;
+    sweep_took interval;
+    began timestamptz;
+    reclaimed integer;
     looked boolean;
     rows internal.claimed[] := '{}';
     room bigint := greatest(1, coalesce(max_bytes, 268435456));
@@ -47,10 +55,18 @@ begin
     perform internal.durable_commit();
     free := internal.free_of(pools, max_tasks);
     wanted := least(max_tasks, coalesce((select sum(greatest(f, 0)) from unnest(free) f), 0));
-    select h.* into looked_at, took, reclaimed_at, last_queue, lanes from internal.read_hints(hints, scope) h;
-    if reclaimed_at is null or clock_timestamp() >= reclaimed_at + interval '1 s' then
-        reclaimed_at := clock_timestamp();
-        perform internal.reclaim();
+    select h.* into looked_at, headed_at, took, reclaimed_at, swept_at, sweep_took, last_queue, lanes
+    from internal.read_hints(hints, scope) h;
+    began := clock_timestamp();
+    if reclaimed_at is null or began >= reclaimed_at + interval '1 s' then
+        if swept_at is null or began >= swept_at + sweep_took * 20 then
+            reclaimed := internal.reclaim('-infinity');
+            swept_at := began;
+            sweep_took := case when reclaimed < 500 then clock_timestamp() - began else interval '0' end;  -- else there are more
+        else
+            perform internal.reclaim(reclaimed_at - interval '5 s');
+        end if;
+        reclaimed_at := began;
     end if;
     if wanted <= 0 then  -- a worker with no child free: it came for the expired leases
         return;
@@ -66,8 +82,13 @@ begin
             if flow.parents then
                 perform internal.tell_children();
             end if;
-            lanes := internal.look(queues, prefixes, pools);
-            took := clock_timestamp() - looked_at;
+            if lanes is not null and looked_at < headed_at + took * 4 then
+                lanes := internal.look(queues, prefixes, pools, lanes);
+            else
+                headed_at := looked_at;
+                lanes := internal.look(queues, prefixes, pools, '{}');
+                took := clock_timestamp() - headed_at;
+            end if;
             if last_queue is null then  -- who carries no hints (an alarm, another language) must not always begin with the first
                 select l.queue_name into last_queue from unnest(lanes) l group by l.queue_name order by random() limit 1;
             end if;
@@ -99,7 +120,8 @@ begin
     select r.id, r.claim_no, r.task_type, r.queue_name, r.payload_json, r.attempt_count, r.max_attempts, r.timeout_s,
            r.idempotency_key, r.priority, r.run_after, r.created_at, r.trace,
            case when n = cardinality(rows) then jsonb_build_object(
-               'at', looked_at, 'took_ms', extract(epoch from took) * 1000, 'reclaimed', reclaimed_at, 'scope', scope,
+               'at', looked_at, 'headed', headed_at, 'took_ms', extract(epoch from took) * 1000, 'reclaimed', reclaimed_at,
+               'swept', swept_at, 'swept_ms', extract(epoch from sweep_took) * 1000, 'scope', scope,
                'queue', last_queue, 'lanes', case when current_setting('datestyle') like 'ISO%' then lanes::text end) end
     from unnest(rows) with ordinality as r(
         id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s, idempotency_key,
