@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from reproq.runner.probe import Probe
 
 _TICK_S = 0.25
-_KEPT_WAITING_S = 1.0
+_KEPT_WAITING_S = 0.5
 EXIT_NO_CHILDREN = 70
 _MOST_UNSERVED = 20
 _MOST_PENDING = 4 * crew.MAX_BATCH

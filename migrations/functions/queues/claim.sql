@@ -1,8 +1,8 @@
 -- Claims due tasks: `priority desc, run_after, id` inside a queue, queues by turns.
 --
 -- A claim doesn't start at the head of the index, where dead entries pile up faster than vacuum removes them, but where the
--- last one of this worker ended: `hints`, in the worker's memory, hold the start of each lane (queue, type, priority). Once
--- a second, after a notification (hints null), and when a claim comes back short, it looks from the head: so urgent, newly
+-- last one of this worker ended: `hints`, in the worker's memory, hold the start of each lane (queue, type, priority). Every
+-- 0.8 s, after a notification (hints null), and when a claim comes back short, it looks from the head: so urgent, newly
 -- due and late-committed rows are overlooked for a second at most. A look that takes over 50 ms stretches its period to 20
 -- times its length, 10 s at most: an old snapshot must not turn the worker into a scanner. If one takes over 2.5 s, it looks
 -- every 10 s for lanes that it doesn't know, and from the heads of those that it knows only after 4 times its length.
@@ -72,7 +72,7 @@ begin
         return;
     end if;
     looked := looked_at is null or clock_timestamp() >= looked_at + (
-        case when took > interval '50 ms' then least(took * 20, interval '10 s') else interval '1 s' end);
+        case when took > interval '50 ms' then least(took * 20, interval '10 s') else interval '0.8 s' end);
     loop
         if looked then
             looked_at := clock_timestamp();
