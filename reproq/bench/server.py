@@ -128,12 +128,14 @@ def given(dsn: str) -> Iterator[Server]:
     except EmbeddedError:
         bins = None
     server = Server(_url(dsn), bins, embedded=False)
-    with server.connect() as connection:
-        _check_might(connection)
-    try:
-        yield server
-    finally:
-        server.clean()
+    with connect(server.admin, name=server.prefix) as alive:  # its name tells other benches that what we make is in use
+        _check_might(alive)
+        for (prefix,) in alive.execute(statement("orphans")).fetchall():
+            Server(server.admin, bins, embedded=False, prefix=str(prefix)).clean()
+        try:
+            yield server
+        finally:
+            server.clean()
 
 
 def _check_might(connection: Connection) -> None:

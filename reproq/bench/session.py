@@ -46,14 +46,19 @@ class Wish:
 
     @property
     def chosen(self) -> list[Step]:
-        return [step for step in self.steps if (self.full or not step.full or self.only) and self._named(step)]
-
-    def _named(self, step: Step) -> bool:
-        text = f"{step.section} {step.name}".lower()
-        return not self.only or any(word.lower() in text for word in self.only)
+        return [step for step in named(self.steps, self.only) if self.full or not step.full or self.only]
 
     def times(self, step: Step) -> int:
         return min(self.repeats, step.repeats or self.repeats)
+
+
+def named(steps: Sequence[Step], words: Sequence[str]) -> list[Step]:
+    """Those with one of the words in section or name; all of them without any word."""
+    return [
+        step
+        for step in steps
+        if not words or any(word.lower() in f"{step.section} {step.name}".lower() for word in words)
+    ]
 
 
 @dataclass
@@ -66,6 +71,10 @@ def run(wish: Wish) -> Outcome:
     steps = wish.chosen
     if not steps:
         raise ReproqError(f"no step's name holds {' or '.join(wish.only)}; `--list` shows them")
+    try:
+        wish.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise ReproqError(f"--results: no folder can be made at {wish.folder}: {problem.strerror}") from problem
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     view = View(sum(step.seconds * wish.times(step) for step in steps) * min(1.0, wish.scale + 0.3), wish.plain)

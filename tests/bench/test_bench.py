@@ -8,10 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
 from reproq.bench.figures import Figure, Results, Series, Step, Values, at_least, at_most
 from reproq.bench.lab import Lab
 from reproq.bench.record import Record, read
 from reproq.bench.report import markdown, number, verdict
+from reproq.cli.bench import command
+from reproq.db.connect import connect
 from tests.conftest import Database
 
 ROOT = Path(__file__).parents[2]
@@ -83,11 +88,15 @@ def test_numbers_are_short() -> None:
     assert number(None) == "–"
 
 
-def test_the_command_measures_on_a_given_server_and_leaves_nothing_there(database: Database, tmp_path: Path) -> None:
+def bench(database: Database, results: Path, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "reproq", "bench", "--database-url", database.dsn, "--scale", "0.01", "--plain"]
-    command += ["--repeats", "1", "--results", str(tmp_path), "--only", "claim and finish", "--only", "ours: no-op"]
+    command += ["--repeats", "1", "--results", str(results), *more]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_command_measures_on_a_given_server_and_leaves_nothing_there(database: Database, tmp_path: Path) -> None:
     before = everything(database)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = bench(database, tmp_path, "--only", "claim and finish", "--only", "ours: no-op")
     assert done.returncode == 0, done.stdout + done.stderr
     raw = next(tmp_path.glob("*-quick.jsonl"))
     record = read(raw)
@@ -95,6 +104,44 @@ def test_the_command_measures_on_a_given_server_and_leaves_nothing_there(databas
     assert {run["step"] for run in record.runs if "values" in run} == {"floor: claim and finish", "ours: no-op"}
     assert "to" in (tmp_path / "latest.md").read_text()
     assert everything(database) == before
+
+
+def test_the_next_bench_removes_what_a_killed_one_left_and_nothing_of_one_that_runs(
+    database: Database, tmp_path: Path
+) -> None:
+    killed, running = "reproq_bench_dead_", "reproq_bench_beef_"
+    for prefix in (killed, running):
+        database.execute(f"create database {prefix}template")
+        database.execute(f"create role {prefix}app")
+    with connect(database.dsn, name=running):
+        done = bench(database, tmp_path, "--only", "floor: claim and finish")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [name for (name,) in everything(database)] == [f"{running}template", f"{running}app"]
+    assert bench(database, tmp_path, "--only", "floor: claim and finish", "--fresh").returncode == 0
+    assert everything(database) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--scale", "nan"], "nan is not a number"),
+        (["--minutes", "-1"], "-1.0 is not in the range"),
+        (["--minutes", "nan"], "nan is not a number"),
+        (["--database-url", ""], "--database-url is empty"),
+        (["--results", "/proc/nope/there"], "no folder can be made at /proc/nope/there"),
+        (["--only", "no such step"], "no step's name holds no such step"),
+    ],
+)
+def test_bad_flags_get_one_clear_error(flags: list[str], says: str) -> None:
+    done = CliRunner().invoke(command, flags)
+    said = done.output + str(done.exception)
+    assert done.exit_code != 0
+    assert says in said
+
+
+def test_the_list_shows_the_steps_that_were_asked_for() -> None:
+    shown = CliRunner().invoke(command, ["--list", "--only", "db_function"]).output.splitlines()
+    assert [line.split()[-3] for line in shown] == ["db_function"]
 
 
 def everything(database: Database) -> list[tuple[Any, ...]]:

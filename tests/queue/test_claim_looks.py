@@ -133,9 +133,14 @@ def test_a_worker_with_little_to_do_reclaims_all_the_same(q: Queue) -> None:
 @pytest.mark.parametrize(
     ("took_ms", "seconds", "looks"),
     [
-        (40, 2, True), (200, 2, False), (200, 5, True), (2000, 8, False), (2000, 12, True), (5000, 12, False),
+        (40, 2, True),
+        (200, 2, False),
+        (200, 5, True),
+        (2000, 8, False),
+        (2000, 12, True),
+        (5000, 12, False),
         (5000, 22, True),
-    ],  # fmt: skip
+    ],
 )
 def test_the_longer_a_look_from_the_heads_takes_the_longer_it_is_until_the_next(
     q: Queue, took_ms: int, seconds: float, looks: bool
