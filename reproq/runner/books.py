@@ -81,8 +81,8 @@ class Books:
         call = sql.give_back(self._worker_id, executions)
         self._desk.send(Errand(call, lambda _answers: self._given_back(executions)))
 
-    def give_back_waiting(self, older_than: float | None = None) -> None:
-        """What no child has seen (since `older_than`)."""
+    def give_back_waiting(self, older_than: float | None = None) -> bool:
+        """What no child has seen (since `older_than`). Answers whether there was any."""
         waiting = [e for station in self._stations for e in station.take_back(older_than) if not e.over]
         if waiting:
             say(
@@ -91,6 +91,7 @@ class Books:
                 count=len(waiting),
             )
             self.give_back(waiting)
+        return bool(waiting)
 
     def confirm(self, station: Station) -> None:
         """Commits the start of last attempts that can begin soon: their line waits for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -112,7 +113,8 @@ class Station:
         """How many to claim now: what can start at once, and what will be able to start soon."""
         if not self.registered:
             return 0
-        ahead = min(_MOST_AHEAD, int(self.rate * _AHEAD_S))
+        possible = 2 * self.pool.kind.size / self._mean_s if self._mean_s else math.inf  # as tasks have been of late
+        ahead = int(min(_MOST_AHEAD, min(self.rate, possible) * _AHEAD_S))
         idle = len(self.pool.idle)
         waiting = self.waiting
         if waiting > self._enough(ahead) and waiting >= idle:

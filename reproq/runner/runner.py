@@ -256,7 +256,8 @@ class Runner:
         now = time.monotonic()
         for station in self.stations:
             self.books.confirm(station)
-        self.books.give_back_waiting(older_than=now - _KEPT_WAITING_S)
+        if self.books.give_back_waiting(older_than=now - _KEPT_WAITING_S):
+            self.claims.wake()  # what went back, and what is urgent, stands before where the last claim ended
         self.claim_desk.check_silence()
         self.finish_desk.check_silence()
         self.floor.check_memory()

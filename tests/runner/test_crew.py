@@ -42,7 +42,7 @@ def test_a_few_answers_at_once_are_no_rate(station: Station) -> None:
 
 
 def test_what_is_claimed_ahead_has_a_bound_and_goes_down_with_the_work(station: Station) -> None:
-    works(station, 20_000, BEGIN, 0.5)
+    works(station, 20_000, BEGIN, 0.5, each_s=0.00005)
     assert station.wants() == MAX_BATCH
     for n in range(1, 11):
         station.count(BEGIN + 0.5 + n * 0.2)
@@ -56,6 +56,16 @@ def test_a_batch_is_asked_for_while_another_and_a_half_are_still_waiting(station
     assert station.wants() == MAX_BATCH
     station.ready.extend([cast(Any, None)] * 300)
     assert station.wants() == 0
+
+
+def test_fewer_are_claimed_ahead_when_tasks_take_longer_before_the_rate_has_fallen(station: Station) -> None:
+    """Or urgent ones would wait behind those that were claimed for the old rate."""
+    works(station, tasks=2000, from_s=BEGIN, seconds=0.2, each_s=0.0002)
+    assert station.wants() == MAX_BATCH
+    for _ in range(20):
+        station.note(0.2)
+    station.rate = 10_000
+    assert 2 <= station.wants() <= 5
 
 
 def test_where_lines_wait_in_sockets_a_claim_has_more_time(station: Station) -> None:
