@@ -30,6 +30,18 @@ def test_a_dead_peer_is_noticed_and_the_dsn_may_say_otherwise(new_database: Call
         assert conn.info.get_parameters()["connect_timeout"] == "9"
 
 
+@pytest.mark.parametrize("setting", ["LATIN1", "SQL_ASCII"])
+def test_every_text_comes_as_utf8_whatever_login_and_environment_say(
+    new_database: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    database = new_database()
+    monkeypatch.setenv("PGCLIENTENCODING", setting)
+    for dsn in (database.dsn, f"{database.dsn}?client_encoding={setting}"):
+        with connect(dsn, name="t") as conn:
+            assert conn.execute("select 'café'").fetchone() == ("café",)
+            assert conn.info.parameter_status("client_encoding") == "UTF8"
+
+
 @pytest.fixture
 def without_collections() -> Iterator[None]:
     gc.collect()

@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from reproq.db import migrate as runner
 from reproq.db.connect import connect
@@ -272,6 +273,18 @@ def test_a_prefix_makes_an_installation_with_its_own_roles_that_later_runs_recog
     assert database.execute(may) == [(True,)]
     with pytest.raises(MigrationRefused, match=f"installed with role prefix '{prefix}', not 'other_'"):
         migrate(database.dsn, folder, "other_")
+
+
+def test_a_database_of_another_encoding_is_refused_with_what_to_do(new_database: NewDatabase, folder: Path) -> None:
+    dsn = new_database().dsn
+    latin = f"{conninfo_to_dict(dsn)['dbname']}_latin"
+    with connect(dsn, name="test") as connection:
+        connection.execute(f"create database {latin} template template0 encoding 'LATIN1' locale 'C'")
+        try:
+            with pytest.raises(MigrationRefused, match=r"the encoding of this database is LATIN1.*needs UTF8"):
+                migrate(make_conninfo(dsn, dbname=latin), folder)
+        finally:
+            connection.execute(f"drop database {latin} with (force)")
 
 
 @pytest.mark.parametrize("prefix", ["Acme_", "a-", "1a", "a'; drop", "x" * 40])

@@ -217,6 +217,9 @@ LEAVES = """
         create temp table kept (x int);
         listen gossip;
         execute 'declare held cursor with hold for select 1';
+        execute 'prepare mine as select 1';
+        create temp sequence numbers;
+        perform nextval('numbers');
         {end}
     end"""
 LOOKS = """
@@ -225,7 +228,8 @@ LOOKS = """
             current_setting('statement_timeout'), current_setting('search_path'), current_setting('role'),
             (select count(*) from pg_locks where locktype = 'advisory' and objid = 4711),
             (select count(*) from pg_class where relname = 'kept'),
-            (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where is_holdable)));
+            (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where is_holdable),
+            (select count(*) from pg_prepared_statements where from_sql)));
     end"""
 
 
@@ -237,7 +241,7 @@ def test_what_one_function_leaves_in_its_session_is_not_there_for_the_next(house
     worker.ready()
     clean = house.final(enqueue(house, before))["result_json"]
     assert clean is not None
-    assert clean[3:] == [0, 0, 0, 0]
+    assert clean[3:] == [0, 0, 0, 0, 0]
     for _ in range(2):
         house.final(enqueue(house, leaves, max_attempts=1))
         assert house.final(enqueue(house, before))["result_json"] == clean
