@@ -104,33 +104,9 @@ class PipeBack:
 
 class Child:
     __slots__ = (
-        "_tail",
-        "_tail_size",
-        "alarm",
-        "back",
-        "before",
-        "boot_failed",
-        "born",
-        "cannot_fork",
-        "garbled",
-        "key",
-        "lines",
-        "log",
-        "parts",
-        "pid",
-        "pool",
-        "printed",
-        "ready",
-        "ready_at",
-        "retiring",
-        "served",
-        "shallow",
-        "size",
-        "station",
-        "stdin",
-        "stdout",
-        "uid",
-        "unwritten",
+        "_tail", "_tail_size", "alarm", "back", "before", "boot_failed", "born", "cannot_fork", "garbled", "key",
+        "lines", "log", "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served", "shallow",
+        "size", "station", "stdin", "stdout", "uid", "unwritten",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: SocketBack | PipeBack) -> None:
