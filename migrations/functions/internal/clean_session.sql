@@ -3,17 +3,15 @@
 create or replace function internal.clean_session() returns void
     language plpgsql volatile security invoker
     set search_path = pg_catalog, pg_temp as $$
-declare
-    prepared text;
 begin
     execute 'close all';  -- in plpgsql itself that would be a cursor of this name
     reset role;
     reset all;
     unlisten *;
     perform pg_advisory_unlock_all();
-    for prepared in select s.name from pg_prepared_statements s where s.from_sql loop  -- ours came by the protocol
-        execute format('deallocate %I', prepared);
-    end loop;
+    if exists (select from pg_prepared_statements s where s.from_sql) then
+        deallocate all;  -- ours too, which came by the protocol: their child takes another session
+    end if;
     discard sequences;
     discard temp;
 end $$;
