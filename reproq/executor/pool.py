@@ -134,8 +134,9 @@ class Pool:
 
     def hear(self, child: Child) -> None:
         """What it has said by now. It is to be ended because of a task: it may have answered, and begun the next."""
-        self._log_readable(child, 0)
-        self._read(child)
+        self._log_readable(child, 0)  # of our own children it reads the answers too
+        if not self.kind.packets:
+            self._read(child)
 
     def tell(self, child: Child, line: bytes) -> None:
         """A line beside the task's (cancel, stop). Lost if the pipe is full: a kill follows anyway."""

@@ -1,4 +1,5 @@
--- Ends the executions whose lease ran out, not before `since`, whoever held them; 500 at most, the oldest first. Part of every worker's claim, so no leader is needed.
+-- Ends the executions whose lease ran out, not before `since`, whoever held them; 500 at most, the oldest first. Part of every
+-- worker's claim, so no leader is needed.
 --   cancelled meanwhile            -> only the lease goes
 --   last attempt, never started    -> back, uncounted: nothing of it ever ran
 --   anything else                  -> a failure `lease_expired`, by the same policy as any failure
