@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -81,6 +82,12 @@ def copy_of(template: str, server: EmbeddedServer, name: str) -> Composed:
     """The statement that makes a database by copying files: through the write-ahead log it takes thrice as long."""
     by_files = SQL(" strategy file_copy" if server.binaries is None or server.binaries.major >= 15 else "")
     return SQL("create database {} template {}{}").format(Identifier(name), Identifier(template), by_files)
+
+
+def pytest_configure() -> None:
+    """Ctrl-C means the same to what the tests start, also where a shell's background job ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> list[str]:

@@ -1,11 +1,16 @@
-"""Small migrations folders for the runner's tests, which must not depend on what Reproq's own say, and waiting."""
+"""Small migrations folders, which must not depend on what Reproq's own say; servers, other processes, waiting."""
 
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from reproq.db.connect import connect
+from reproq.db.embedded import EmbeddedServer
 from reproq.db.migration.files import default_folder
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 TABLE = "create table queues.thing (id bigint generated always as identity primary key, note text);"
 COUNT = """create or replace function queues.count_things() returns bigint language sql security definer
@@ -38,3 +43,26 @@ def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Say whether a process runs; one that nobody has waited for yet doesn't."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def line(process: "subprocess.Popen[str]") -> list[str]:
+    """Read the words of the next line that a program printed."""
+    assert process.stdout and process.stderr
+    words = process.stdout.readline().split()
+    assert words, process.stderr.read()
+    return words
+
+
+def ask(server: EmbeddedServer, statement: str) -> object:
+    """Return the one value that a statement answers."""
+    with connect(server.admin_dsn, name="test") as conn:
+        row = conn.execute(statement.encode()).fetchone()
+        return row and row[0]

@@ -2,6 +2,7 @@
 
 import itertools
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.conftest import fast_folder
 
 from . import aids
 
+ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
 
 
@@ -66,3 +68,20 @@ def psql(server: EmbeddedServer, tmp_path: Path) -> Callable[..., "subprocess.Co
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture
+def start() -> Iterator[aids.Start]:
+    """Run a program of ours in a process of its own; what it prints can be read line by line."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(code: str, *args: object, **options: object) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", code, *map(str, args)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, text=True, cwd=ROOT, **pipes, **options))  # type: ignore[call-overload]
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()

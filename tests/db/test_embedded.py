@@ -5,9 +5,7 @@ import resource
 import signal
 import socket
 import stat
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -15,40 +13,17 @@ import pytest
 
 from reproq.db import embedded
 from reproq.db.connect import connect
-from reproq.db.embedded import EmbeddedServer, Reviver, binaries, identity, sweep
+from reproq.db.embedded import EmbeddedServer, Reviver, binaries, identity
 from reproq.db.embedded.folder import Folder
 from reproq.db.errors import REFUSED, EmbeddedError, classify
 
-from .aids import until
+from .aids import Start, alive, ask, line, until
 
 ROOT = Path(__file__).parents[2]
 KEPT = """
 import sys; from reproq.db.embedded import EmbeddedServer
 server = EmbeddedServer(sys.argv[1]).start(); print(server.pid, server.joined, flush=True)
 sys.stdin.read(1); server.stop(); print("stopped", flush=True)"""
-THROWAWAY = """
-import sys; from reproq.db.embedded import throwaway
-with throwaway() as server:
-    print(server.pid, server.folder, server._process.pid, flush=True); sys.stdin.read(1)"""
-
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Run a program of ours in a process of its own; what it prints can be read line by line."""
-    started: list[subprocess.Popen[str]] = []
-
-    def run(code: str, *args: object, **options: object) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-c", code, *map(str, args)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        started.append(subprocess.Popen(command, text=True, cwd=ROOT, **pipes, **options))  # type: ignore[call-overload]
-        return started[-1]
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
 
 
 @pytest.fixture
@@ -59,26 +34,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     if (path / "data/PG_VERSION").exists() and (found := Folder(path).postmaster_pid()) and alive(found):
         os.kill(found, signal.SIGQUIT)
         until(lambda: not alive(found))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def line(process: "subprocess.Popen[str]") -> list[str]:
-    assert process.stdout and process.stderr
-    words = process.stdout.readline().split()
-    assert words, process.stderr.read()
-    return words
-
-
-def ask(server: EmbeddedServer, statement: str) -> object:
-    with connect(server.admin_dsn, name="test") as conn:
-        row = conn.execute(statement.encode()).fetchone()
-        return row and row[0]
 
 
 def answers(server: EmbeddedServer, statement: str) -> object:
@@ -353,52 +308,6 @@ def test_as_root_without_any_way_to_run_it_the_folder_and_the_next_step_are_name
     monkeypatch.setattr(identity, "_candidates", lambda uid: iter(()))
     with pytest.raises(EmbeddedError, match=f"refuses to run as root.*{folder}.*--embedded-dir"):
         EmbeddedServer(folder).start()
-
-
-def test_a_throw_away_server_leaves_nothing_behind() -> None:
-    with embedded.throwaway() as server:
-        assert ask(server, "select 1") == 1
-    assert not alive(server.pid)
-    assert not server.folder.exists()
-
-
-def test_a_throw_away_server_dies_with_a_starter_that_is_killed_and_so_does_its_folder(start: Start) -> None:
-    process = start(THROWAWAY)
-    pid, folder, _ = line(process)
-    process.kill()
-    until(lambda: not alive(int(pid)) and not Path(folder).exists())
-
-
-def test_a_throw_away_server_whose_keeper_was_killed_too_is_swept_away_by_the_next(start: Start) -> None:
-    process = start(THROWAWAY)
-    pid, folder, keeper = line(process)
-    os.kill(process.pid, signal.SIGSTOP)  # so that it can't see its keeper die
-    os.kill(int(keeper), signal.SIGKILL)
-    process.kill()
-    process.wait()
-    assert alive(int(pid))
-
-    def swept() -> bool:
-        sweep()
-        return not Path(folder).exists()
-
-    until(swept)
-    assert not alive(int(pid))
-
-
-def test_sweeping_leaves_a_living_throw_away_server_alone() -> None:
-    with embedded.throwaway() as server:
-        sweep()
-        assert ask(server, "select 1") == 1
-
-
-def test_a_throw_away_server_lives_and_is_swept_in_the_folder_that_it_is_given(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    left = tmp_path / "reproq-throwaway-left"
-    left.mkdir()
-    with embedded.throwaway(parent=tmp_path) as server:
-        assert server.folder.parent == tmp_path
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_install_makes_logins_that_are_no_superusers(folder: Path) -> None:

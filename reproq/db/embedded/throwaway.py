@@ -16,6 +16,7 @@ from reproq.db.embedded.server import EmbeddedServer
 THROWAWAY = "reproq-throwaway-"
 # For tests only: a crash of the machine loses everything.
 UNSAFE_AND_FAST = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "512MB"}
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def throwaway(
     settings: Mapping[str, str] | None = None, binaries: Binaries | None = None, parent: Path | None = None
 ) -> Iterator[EmbeddedServer]:
     """Run a server in a temporary folder; both are gone afterwards, even if this process is killed."""
-    parent = parent or Path(tempfile.gettempdir())
+    parent = parent or _temporary()
     sweep(parent)
     with _claimed_folder(parent) as folder:
         server = EmbeddedServer(folder, settings=settings, binaries=binaries, kept=False)
@@ -31,6 +32,15 @@ def throwaway(
             yield server.start()
         finally:
             server.stop()
+
+
+def _temporary() -> Path:
+    """Return the folder for temporary files. To find it a file is made there, which a signal could leave behind."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+    try:
+        return Path(tempfile.gettempdir())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -54,7 +64,7 @@ def _claimed_folder(parent: Path) -> Iterator[Path]:
 
 def sweep(parent: Path | None = None) -> None:
     """Remove throw-away folders whose starter and keeper were both killed."""
-    for path in (parent or Path(tempfile.gettempdir())).glob(THROWAWAY + "*"):
+    for path in (parent or _temporary()).glob(THROWAWAY + "*"):
         folder = Folder(path)
         try:
             _sweep_one(folder)
