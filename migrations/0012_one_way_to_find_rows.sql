@@ -22,10 +22,11 @@ alter table queues.task_runs
 -- They have other arguments now.
 drop function if exists queues.watch_tasks(bigint[], text[], integer);
 drop function if exists internal.take_merged(text, interval, internal.lane[], integer, bigint);
+drop function if exists internal.take_merged(text, interval, internal.lane[], integer, integer, bigint);
 drop function if exists internal.reclaim();
 drop function if exists internal.look(text[], text[], jsonb);
 drop function if exists internal.queues_with_work(text[]);
 drop function if exists internal.read_hints(jsonb, bigint);
 
--- How many of 500 rows claimed were its own of late.
-alter type internal.lane add attribute share real;
+-- How many of 500 rows claimed were its own of late; and, of a bundle, the lanes in it: see internal.arrange.
+alter type internal.lane add attribute share real, add attribute more text;

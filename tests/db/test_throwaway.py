@@ -74,7 +74,7 @@ def test_a_stop_waits_until_the_temporary_folder_has_been_tried(
     def try_folder() -> str:
         probe = tmp_path / "probe"  # as tempfile does, without a try around the first two lines
         probe.touch()
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         probe.unlink()
         return str(tmp_path)
 

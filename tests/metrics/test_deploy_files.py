@@ -35,7 +35,8 @@ def test_rules_dashboard_and_page_speak_of_what_a_worker_tells_and_the_page_of_a
     house.app("@task('ends.its.child', max_attempts=1)\ndef ends(payload): os._exit(1)\n")
     worker = measured_worker(house)
     house.final(house.enqueue("ends.its.child"))
-    told = scrape_when(worker, lambda s: s.value("reproq_measure_complete") and s.value("reproq_child_ends_total"))
+    wanted = ("reproq_measure_complete", "reproq_child_ends_total", "reproq_outcomes_total")
+    told = scrape_when(worker, lambda s: all(map(s.value, wanted)))
     expressions = [*(rule["expr"] for rule in rules()), *targets()]
     assert {name for text in expressions for name in METRIC.findall(text)} - told.names == set()
     labels = {label for family in told.families for sample in family.samples for label in sample.labels}

@@ -176,7 +176,8 @@ GARBAGE: list[dict[str, Any]] = [
     {"pools": [{"free": 1, "prefixes": 1}]}, {"pools": [{"free": 99999999999}]}, {"hints": [1]},
     {"hints": {"at": "no time"}}, {"hints": {"at": "2100-01-01", "lanes": 1}}, {"hints": {"at": "2100-01-01",
     "took_ms": "x"}},
-    {"hints": {"at": "2100-01-01", "lanes": [["x"]]}}, {"hints": {"at": "2100-01-01", "lanes": [[1, "default", "t",
+    {"hints": {"at": "2100-01-01", "lanes": [["x"]]}}, {"hints": {"lanes": "{}", "bundles": [["x"]]}},
+    {"hints": {"at": "2100-01-01", "lanes": [[1, "default", "t",
     0, "never", 1]]}},
 ]  # fmt: skip
 

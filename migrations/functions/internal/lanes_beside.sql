@@ -22,7 +22,7 @@ begin
         below := 2147483647;
         foreach priority in array held.priorities || -2147483648 loop
             loop
-                select 0, t.queue_name, t.task_type, t.priority, t.run_after, t.id, null::real into head from queues.task_runs t
+                select 0, t.queue_name, t.task_type, t.priority, t.run_after, t.id, null::real, null::text into head from queues.task_runs t
                 where t.queue_name = lanes_beside.queue_name and t.task_type = held.task_type
                   and t.priority < below and t.priority > priority
                   and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null

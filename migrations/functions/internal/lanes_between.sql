@@ -25,5 +25,5 @@ begin
              order by t.task_type, t.priority desc, t.run_after, t.id limit 1)
             limit 1) n
     )
-    select 0, s.queue_name, s.task_type, s.priority, s.run_after, s.id, null::real from step s;
+    select 0, s.queue_name, s.task_type, s.priority, s.run_after, s.id, null::real, null::text from step s;
 end $$;

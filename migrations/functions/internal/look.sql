@@ -9,7 +9,7 @@ declare
     paused_types text[] := array(select y.task_type::text from queues.task_types y where y.paused);
 begin
     select array_agg(
-        row(internal.pool_of(l.task_type, pools), l.queue_name, l.task_type, l.priority, l.run_after, l.id, null)::internal.lane)
+        row(internal.pool_of(l.task_type, pools), l.queue_name, l.task_type, l.priority, l.run_after, l.id, null, null)::internal.lane)
     into lanes
     from internal.queues_with_work(queues, known) q
     cross join internal.prefix_ranges(prefixes) r

@@ -21,8 +21,13 @@ begin
         swept_at := (hints ->> 'swept')::timestamptz;
         sweep_took := coalesce((hints ->> 'swept_ms')::double precision, 0) * interval '1 millisecond';
         took := coalesce((hints ->> 'took_ms')::double precision, 0) * interval '1 millisecond';
-        -- As text, because a thousand in jsonb would cost 5 ms a claim. Where times are not written as ISO 8601 there are none.
         lanes := case when current_setting('datestyle') like 'ISO%' then (hints ->> 'lanes')::internal.lane[] end;
+        if lanes is not null and jsonb_typeof(hints -> 'bundles') = 'array' then
+            lanes := lanes || array(
+                select row((b ->> 0)::integer, b ->> 1, null, (b ->> 2)::integer, (b ->> 3)::timestamptz, (b ->> 4)::bigint, null,
+                           b ->> 5)::internal.lane
+                from jsonb_array_elements(hints -> 'bundles') b);
+        end if;
         known := coalesce((hints ->> 'scope')::bigint = scope and lanes is not null, false);
     exception when data_exception then
         known := null;

@@ -1,4 +1,5 @@
--- Claims up to `wanted` rows from lanes of one queue and priority, exact in order; where rivals hold the heads, past them.
+-- Claims up to `wanted` rows from lanes of one queue and priority, exact in order, or to half a second where they are so many
+-- that a part of them is bundled (see arrange); where rivals hold the heads, past them.
 -- Types may come one task after the other or a thousand of one after a thousand of another: by how far apart the ids of the
 -- heads are it is guessed how many rows of a lane to look at that no claim has taken any of.
 create or replace function internal.take_group(
@@ -14,17 +15,18 @@ declare
     stuck integer := 0;
     few integer;
     guess integer;
+    slack interval;
 begin
     rows := '{}';
     lanes := candidates;
-    while cardinality(lanes) > 1 and cardinality(rows) < wanted and room > 0 and stuck < 3 loop
-        -- The keys come first: behind a lane, which has no fixed length, they would be looked for in each comparison.
-        lanes := array(select s.lane from (select l.run_after, l.id, l as lane from unnest(lanes) l order by 1, 2) s);
+    while (cardinality(lanes) > 1 or (lanes[1]).more is not null) and cardinality(rows) < wanted and room > 0 and stuck < 3 loop
+        lanes := internal.arrange(lanes);
+        slack := case when exists (select from unnest(lanes) l where l.more is not null) then interval '0.5 s' else interval '0' end;
         few := least(cardinality(lanes), 32);
-        guess := coalesce(guess, greatest(2 * abs((lanes[few]).id - (lanes[1]).id) / greatest(1, few - 1),
+        guess := coalesce(guess, greatest(case when slack > '0' then 32 end, 2 * abs((lanes[few]).id - (lanes[1]).id) / greatest(1, few - 1),
                                           2 + ceil(2.0 * wanted / cardinality(lanes))));
         select g.rows, g.lanes, g.room into got, lanes, room
-        from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), guess, room) g;
+        from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), guess, slack, room) g;
         stuck := case when cardinality(got) > 0 then 0 else stuck + 1 end;
         rows := rows || got;
     end loop;
@@ -32,7 +34,7 @@ begin
         return;
     end if;
     left_over := '{}';
-    foreach lane in array lanes loop
+    foreach lane in array internal.unbundled(lanes) loop
         if cardinality(rows) < wanted and room > 0 then
             select g.rows, left_over || g.lanes, g.room into got, left_over, room
             from internal.take_lane(worker_id, lease, lane, wanted - cardinality(rows), room) g;

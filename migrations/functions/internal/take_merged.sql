@@ -1,13 +1,14 @@
--- Claims up to `wanted` rows of several lanes of one priority (in the order of their heads), oldest first across them. A few
--- rows of each of the oldest lanes are looked at; what lies beyond the last row seen of a lane, or beyond the start of a lane
--- not looked at, can't be ordered yet and is left. So an answer may be short without the lanes being empty: every lane comes
--- back with its true head, and with its share: how many of 500 rows claimed were its own of late. By that, and by `guess`, it
--- is decided how many rows of a lane to look at; of one that had more than was looked at, four times as many are the next time.
+-- Claims up to `wanted` rows of several lanes of one priority (in the order of their heads), oldest first across them; with
+-- `slack`, lane by lane what is due at most that much after what may be the oldest. A few rows of each of the oldest lanes are
+-- looked at; what lies beyond the last row seen of a lane, or beyond the start of a lane not looked at, can't be ordered yet
+-- and is left. So an answer may be short without the lanes being empty: every lane comes back with its true head, and with its
+-- share: how many of 500 rows claimed were its own of late. By that, and by `guess`, it is decided how many rows of a lane to
+-- look at; of one that had more than was looked at, four times as many are the next time.
 -- Rows are locked by key only and judged on the locked copy: a qualification that implied the claim index's predicate made
 -- the planner walk all of that index where statistics call it empty (105 ms for a claim of 100 among 12,000, instead of 1).
 create or replace function internal.take_merged(
     worker_id text, lease interval, candidates internal.lane[], wanted integer,
-    guess integer, inout room bigint, out rows internal.claimed[], out lanes internal.lane[])
+    guess integer, slack interval, inout room bigint, out rows internal.claimed[], out lanes internal.lane[])
     language plpgsql volatile
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
@@ -16,10 +17,11 @@ declare
     near internal.lane[];
     far internal.lane[];
     width integer := 0;
-    budget double precision := 4 * greatest(250, wanted + 7);
+    by_lane boolean := slack > '0';
+    budget double precision := case when by_lane then 2 else 4 end * greatest(250, wanted + 7);
 begin
     foreach lane in array candidates loop
-        exit when budget <= 0;
+        exit when budget <= 0 or lane.more is not null;
         width := width + 1;
         budget := budget - least(wanted + 7, greatest(4, guess, 2 + coalesce(lane.share, 0) * wanted / 250));
     end loop;
@@ -28,7 +30,7 @@ begin
     with seen as materialized (
         select l.n as lane, l.share, l.depth, s.run_after, s.id, s.n
         from (select l.*, least(wanted + 7, greatest(4, guess, 2 + coalesce(l.share, 0) * wanted / 250))::integer as depth
-              from unnest(near) with ordinality as l(pool, queue_name, task_type, priority, run_after, id, share, n)) l
+              from unnest(near) with ordinality as l(pool, queue_name, task_type, priority, run_after, id, share, more, n)) l
         cross join lateral (
             select h.run_after, h.id, row_number() over (order by h.run_after, h.id) as n
             from (select t.run_after, t.id from queues.task_runs t
@@ -37,15 +39,16 @@ begin
                     and t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null
                   order by t.run_after, t.id limit l.depth) h) s
     ), horizon as (
-        select b.run_after, b.id from (
+        select b.run_after + slack as run_after, b.id from (
             select s.run_after, s.id from seen s where s.n = s.depth
             union all
-            select f.run_after, f.id from unnest(far[1:1]) f) b
+            select f.run_after, f.id from unnest(far) f) b
         order by b.run_after, b.id limit 1
     ), picked as materialized (
         select s.id from seen s
         where not exists (select from horizon b where (s.run_after, s.id) > (b.run_after, b.id))
-        order by s.run_after, s.id limit wanted
+        order by case when by_lane then floor(date_part('epoch', s.run_after) / date_part('epoch', slack)) else date_part('epoch', s.run_after) end,
+                 case when by_lane then s.lane end, s.run_after, s.id limit wanted
     ), locked as materialized (
         select t.id, t.run_after, case when pg_column_compression(t.payload_json) is null then pg_column_size(t.payload_json)
                           else octet_length(t.payload_json::text) end as bytes,
@@ -87,7 +90,7 @@ begin
     )
     select array(select s.row from (select k.run_after, k.id, k::internal.claimed as row from taken k order by 1, 2) s),
            (select coalesce(array_agg(row((near[h.lane]).pool, (near[h.lane]).queue_name, (near[h.lane]).task_type,
-                                          (near[h.lane]).priority, h.run_after, h.id, h.share)::internal.lane), '{}') from heads h),
+                                          (near[h.lane]).priority, h.run_after, h.id, h.share, null)::internal.lane), '{}') from heads h),
            room - coalesce((select g.bytes from together g), 0)
     into rows, lanes, room;
     lanes := lanes || far;

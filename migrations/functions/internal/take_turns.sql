@@ -44,7 +44,7 @@ begin
                 next_lanes := next_lanes || turn.lanes;
                 continue;
             end if;
-            if cardinality(turn.lanes) = 1 then
+            if cardinality(turn.lanes) = 1 and (turn.lanes[1]).more is null then
                 select * into got from internal.take_lane(worker_id, lease, turn.lanes[1], allowed, room);
             else
                 select * into got from internal.take_group(worker_id, lease, turn.lanes, allowed, room);

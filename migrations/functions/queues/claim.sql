@@ -83,7 +83,7 @@ begin
                 perform internal.tell_children();
             end if;
             if lanes is not null and looked_at < headed_at + took * 4 then
-                lanes := internal.look(queues, prefixes, pools, lanes);
+                lanes := internal.look(queues, prefixes, pools, internal.unbundled(lanes));
             else
                 headed_at := looked_at;
                 lanes := internal.look(queues, prefixes, pools, '{}');
@@ -119,10 +119,8 @@ begin
     return query
     select r.id, r.claim_no, r.task_type, r.queue_name, r.payload_json, r.attempt_count, r.max_attempts, r.timeout_s,
            r.idempotency_key, r.priority, r.run_after, r.created_at, r.trace,
-           case when n = cardinality(rows) then jsonb_build_object(
-               'at', looked_at, 'headed', headed_at, 'took_ms', extract(epoch from took) * 1000, 'reclaimed', reclaimed_at,
-               'swept', swept_at, 'swept_ms', extract(epoch from sweep_took) * 1000, 'scope', scope,
-               'queue', last_queue, 'lanes', case when current_setting('datestyle') like 'ISO%' then lanes::text end) end
+           case when n = cardinality(rows) then internal.write_hints(
+               scope, looked_at, headed_at, took, reclaimed_at, swept_at, sweep_took, last_queue, lanes) end
     from unnest(rows) with ordinality as r(
         id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s, idempotency_key,
         priority, run_after, created_at, trace, n);
