@@ -21,10 +21,10 @@ begin
     lanes := candidates;
     while (cardinality(lanes) > 1 or (lanes[1]).more is not null) and cardinality(rows) < wanted and room > 0 and stuck < 3 loop
         lanes := internal.arrange(lanes);
-        slack := case when exists (select from unnest(lanes) l where l.more is not null) then interval '0.5 s' else interval '0' end;
+        slack := interval '0.5 s' * (select count(*) from unnest(lanes) l where l.more is not null);
         few := least(cardinality(lanes), 32);
-        guess := coalesce(guess, greatest(case when slack > '0' then 32 end, 2 * abs((lanes[few]).id - (lanes[1]).id) / greatest(1, few - 1),
-                                          2 + ceil(2.0 * wanted / cardinality(lanes))));
+        guess := coalesce(guess, greatest(2 * abs((lanes[few]).id - (lanes[1]).id) / greatest(1, few - 1),
+                                          2 + ceil(2.0 * wanted / cardinality(lanes)), case when slack > '0' then 32 end));
         select g.rows, g.lanes, g.room into got, lanes, room
         from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), guess, slack, room) g;
         stuck := case when cardinality(got) > 0 then 0 else stuck + 1 end;
