@@ -20,6 +20,7 @@ from reproq.bench.worker import Worker
 
 PATIENCE_S = 60.0
 _ASK_EVERY_S = 0.1
+_COUNT_EVERY_S = 1.0
 _FEED_EVERY_S = 0.005
 
 
@@ -67,8 +68,11 @@ def _together(crew: Sequence[Worker]) -> Parts:
 
 
 def _wait(database: Database, plan: Plan, crew: Sequence[Worker]) -> None:
-    """Until nothing is left, or its time is over, which starts with the first worker that is ready."""
-    ready, hopeless = None, time.monotonic() + PATIENCE_S
+    """Until nothing is left, or its time is over, which starts with the first worker that is ready.
+
+    What is left is counted once a second: where the last task isn't the last to end, that costs more than the tasks.
+    """
+    ready, hopeless, counted = None, time.monotonic() + PATIENCE_S, 0.0
     while ready is None or time.monotonic() < ready + plan.limit_s:
         for worker in crew:
             worker.check()
@@ -76,8 +80,10 @@ def _wait(database: Database, plan: Plan, crew: Sequence[Worker]) -> None:
             ready = time.monotonic()
         if ready is None and time.monotonic() > hopeless:
             raise LeftOut(f"the worker wasn't ready after {PATIENCE_S:g} s: {crew[0].last_line()}")
-        if database.one("last_is_over", plan.last_id) and not database.one("unfinished", plan.last_id):
-            return
+        if time.monotonic() > counted + _COUNT_EVERY_S and database.one("last_is_over", plan.last_id):
+            counted = time.monotonic()
+            if not database.one("unfinished", plan.last_id):
+                return
         if plan.meanwhile:
             plan.meanwhile()
         time.sleep(_FEED_EVERY_S if plan.meanwhile else _ASK_EVERY_S)

@@ -17,15 +17,23 @@ from reproq.bench.statements import statement
 
 SECTION = "Flatness"
 RUN_S = 8.0
+_START_S = 10.0  # in which a run is enqueued and four workers start
 _CHILDREN = (1, 4, 8, 16)
 Prepare = Callable[[Lab, Database], int]
 """Puts tasks into a fresh database; answers the last id."""
 
 
-def _rate(lab: Lab, prepare: Prepare, flags: tuple[str, ...] = (), app: str = workers.APP, crew: int = 1) -> Run:
+def _rate(
+    lab: Lab,
+    prepare: Prepare,
+    flags: tuple[str, ...] = (),
+    app: str = workers.APP,
+    crew: int = 1,
+    start_s: float = 0,
+) -> Run:
     with lab.database("flat") as database:
         last = prepare(lab, database)
-        done = drain(lab, database, Plan(last, lab.seconds(RUN_S), (*NOOP_FLAGS, *flags), app, crew))
+        done = drain(lab, database, Plan(last, start_s + lab.seconds(RUN_S), (*NOOP_FLAGS, *flags), app, crew))
         if crew > 1:
             done.details["each"] = [count for _worker, count in database.ask("per_worker")]
     if done.details["odd"]:
@@ -37,10 +45,16 @@ def _tasks(lab: Lab) -> int:
     return lab.size("ours.noop", NOOP_GUESS, RUN_S)
 
 
-def _empty(lab: Lab, database: Database) -> int:
-    last = database.enqueue(_tasks(lab))
+def _empty(lab: Lab, database: Database, delay_s: float = 0) -> int:
+    last = database.enqueue(_tasks(lab), delay_s=delay_s)
     database.settle()
     return last
+
+
+def _together(lab: Lab, crew: int) -> Run:
+    """Due when all workers have been started: what their starts cost isn't what they cost one another."""
+    start_s = lab.seconds(_START_S, 4)
+    return _rate(lab, lambda lab, database: _empty(lab, database, start_s), crew=crew, start_s=start_s)
 
 
 def _row(key: str, title: str, bound: float, prepare: Prepare, seconds: float = 40, **more: object) -> Step:
@@ -229,9 +243,9 @@ def _snapshot(database: Database, after_s: float, room_gb: float) -> Iterator[Ca
 
 
 def workers_together(lab: Lab) -> Values:
-    base = _rate(lab, _empty)
+    base = _together(lab, crew=1)
     lab.rates["ours.noop"] = base.rate
-    done = _rate(lab, _empty, crew=4)
+    done = _together(lab, crew=4)
     each = done.details["each"]
     if len(each) < 4:
         raise LeftOut(f"only {len(each)} of 4 workers got a task: {each}")

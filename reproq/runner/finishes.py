@@ -24,7 +24,7 @@ from reproq.runner.desk import Desk, Errand
 if TYPE_CHECKING:
     from reproq.runner.meter import Meter
 
-_GATHER_S = 0.005
+_GATHER_S = 0.02
 _FEW, _GATHER_FEW_S = 20, 0.04  # a statement of two outcomes costs nearly what one of twenty does
 _MOST = 500
 _MOST_BYTES = 16 << 20  # a statement of a gigabyte would be refused for ever

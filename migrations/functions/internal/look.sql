@@ -11,10 +11,8 @@ begin
     select array_agg(
         row(internal.pool_of(l.task_type, pools), l.queue_name, l.task_type, l.priority, l.run_after, l.id, null, null)::internal.lane)
     into lanes
-    from internal.queues_with_work(queues, known) q
-    cross join internal.prefix_ranges(prefixes) r
-    cross join lateral internal.lanes_beside(q, r.low, r.high, known) l
+    from internal.lanes_of(queues, prefixes, known) l
     where l.run_after <= now() and l.task_type <> all (paused_types)
-      and not exists (select from queues.queue_settings s where s.queue_name = q and s.paused);
+      and not exists (select from queues.queue_settings s where s.queue_name = l.queue_name and s.paused);
     return known || array(select l from unnest(lanes) l where l.pool > 0);
 end $$;

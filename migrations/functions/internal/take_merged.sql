@@ -18,6 +18,8 @@ declare
     far internal.lane[];
     width integer := 0;
     by_lane boolean := slack > '0';
+    type_attempts jsonb;  -- of the types that have their own: a look for each row would be three
+    type_leases jsonb;
     budget double precision := case when by_lane then 2 else 4 end * greatest(250, wanted + 7);
 begin
     foreach lane in array candidates loop
@@ -25,6 +27,10 @@ begin
         width := width + 1;
         budget := budget - least(wanted + 7, greatest(4, guess, 2 + coalesce(lane.share, 0) * wanted / 250));
     end loop;
+    select jsonb_object_agg(y.task_type, y.max_attempts) filter (where y.max_attempts is not null),
+           jsonb_object_agg(y.task_type, y.lease) filter (where y.lease is not null)
+    into type_attempts, type_leases
+    from queues.task_types y where y.max_attempts is not null or y.lease is not null;
     near := candidates[1:width];
     far := candidates[width + 1:];
     with seen as materialized (
@@ -69,12 +75,10 @@ begin
         update queues.task_runs t
         set status = 'RUNNING', worker_id = take_merged.worker_id, claim_no = t.claim_no + 1,
             attempt_count = t.attempt_count + 1,
-            max_attempts = coalesce(case when t.attempts_open then
-                (select y.max_attempts from queues.task_types y where y.task_type = t.task_type) end, t.max_attempts),
-            attempts_open = t.attempts_open and not exists (
-                select from queues.task_types y where y.task_type = t.task_type and y.max_attempts is not null),
-            leased_until = clock_timestamp()
-                + greatest(take_merged.lease, (select y.lease from queues.task_types y where y.task_type = t.task_type)),
+            max_attempts = case when t.attempts_open then coalesce((type_attempts -> t.task_type)::integer, t.max_attempts)
+                                else t.max_attempts end,
+            attempts_open = t.attempts_open and type_attempts -> t.task_type is null,
+            leased_until = clock_timestamp() + greatest(take_merged.lease, (type_leases ->> t.task_type)::interval),
             claimed_at = clock_timestamp(), started_at = null, updated_at = clock_timestamp()
         where t.id = any (array(select p.id from fitting p))
         returning t.id, t.claim_no, t.task_type, t.queue_name, t.payload_json, t.attempt_count, t.max_attempts,

@@ -11,8 +11,6 @@ begin
     on conflict on constraint sleeper_pkey do update set until = excluded.until, queues = excluded.queues, prefixes = excluded.prefixes;
     return (
         select min(l.run_after) - clock_timestamp()
-        from internal.queues_with_work(queues) q
-        cross join internal.prefix_ranges(prefixes) r
-        cross join lateral internal.lanes_between(q, r.low, r.high) l
+        from internal.lanes_of(queues, prefixes, '{}') l
         where l.run_after > now());
 end $$;

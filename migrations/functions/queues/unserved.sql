@@ -9,8 +9,7 @@ create or replace function queues.unserved(worker_timeout interval default '90 s
 begin
     return query
     select l.queue_name, l.task_type, max(now() - l.run_after)
-    from internal.queues_with_work(null) q
-    cross join lateral internal.lanes_between(q, '', '~') l
+    from internal.lanes_of(null, null, '{}') l
     where l.run_after <= now() and not exists (
         select from queues.workers w
         where w.last_heartbeat > clock_timestamp() - worker_timeout
