@@ -37,8 +37,8 @@ _STATEMENTS = {
     "channel_failed": b"select internal.channel_failed($1, $2, $3, $4, $5, $6, $7)::text",
     "clean": b"select internal.clean_session()",
 }
-# glibc returns the memory of each task to the kernel and gets it back page by page, until it has seen a larger block come
-# and go: then it keeps as much. That is 7 % of what a small function costs the server (docs/decisions/039).
+# glibc returns the memory of each task to the kernel and gets it back page by page, until it has seen a larger block
+# come and go: then it keeps as much. That is 7 % of what a small function costs the server (docs/decisions/039).
 _KEEP_MEMORY = b"select pg_catalog.length(pg_catalog.repeat('x', 2000000))"
 _DONE = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}
 _UNKNOWN_STATEMENT = "26000"
