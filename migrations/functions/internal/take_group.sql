@@ -1,7 +1,7 @@
 -- Claims up to `wanted` rows from lanes of one queue and priority, exact in order, or to half a second where they are so many
 -- that a part of them is bundled (see arrange); where rivals hold the heads, past them.
--- Types may come one task after the other or a thousand of one after a thousand of another: by how far apart the ids of the
--- heads are it is guessed how many rows of a lane to look at that no claim has taken any of.
+-- Types may come one task after the other or a thousand of one after a thousand of another: by how far the ids of heads are
+-- from their neighbours' it is guessed how many rows of a lane to look at that no claim has taken any of.
 create or replace function internal.take_group(
     worker_id text, lease interval, candidates internal.lane[], wanted integer,
     inout room bigint, out rows internal.claimed[], out lanes internal.lane[])
@@ -13,7 +13,6 @@ declare
     left_over internal.lane[];
     lane internal.lane;
     stuck integer := 0;
-    few integer;
     guess integer;
     slack interval;
 begin
@@ -22,9 +21,13 @@ begin
     while (cardinality(lanes) > 1 or (lanes[1]).more is not null) and cardinality(rows) < wanted and room > 0 and stuck < 3 loop
         lanes := internal.arrange(lanes);
         slack := interval '0.5 s' * (select count(*) from unnest(lanes) l where l.more is not null);
-        few := least(cardinality(lanes), 32);
-        guess := coalesce(guess, greatest(2 * abs((lanes[few]).id - (lanes[1]).id) / greatest(1, few - 1),
-                                          2 + ceil(2.0 * wanted / cardinality(lanes)), case when slack > '0' then 32 end));
+        if guess is null then  -- the mean of the gaps would be stretched by lanes of which claims have taken more than of others
+            select greatest(2 * percentile_disc(0.5) within group (order by g.gap),
+                            2 + ceil(2.0 * wanted / cardinality(lanes)), case when slack > '0' then 32 end)
+            into guess
+            from (select abs(l.id - lag(l.id) over (order by l.n)) as gap
+                  from unnest(lanes[1:32]) with ordinality as l(pool, queue_name, task_type, priority, run_after, id, share, more, n)) g;
+        end if;
         select g.rows, g.lanes, g.room into got, lanes, room
         from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), guess, slack, room) g;
         stuck := case when cardinality(got) > 0 then 0 else stuck + 1 end;
