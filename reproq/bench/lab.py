@@ -61,10 +61,11 @@ class Database:
         chunk: int = _CHUNK,
     ) -> int:
         """Through the real function; answers the last id."""
-        last = 0
-        shared = {"type": task_type, "queue": queue, "priority": priority, "delay_s": delay_s}
-        for start in range(0, count, chunk):
+        last, due = 0, time.monotonic() + delay_s
+        shared = {"type": task_type, "queue": queue, "priority": priority}
+        for start in range(0, count, chunk):  # all fall due at one moment
             values = {**shared, "payload": json.dumps(payload or {}), "count": min(chunk, count - start)}
+            values["delay_s"] = max(0.0, due - time.monotonic())
             row = self.connection.execute(statement("enqueue_numbers"), values).fetchone()
             last = int(str(row[0])) if row else last
         return last

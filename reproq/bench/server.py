@@ -30,8 +30,8 @@ from reproq.db.embedded.binaries import find
 from reproq.db.errors import EmbeddedError
 
 # Durable: fsync and synchronous_commit stay on. The rest is what a server of this size is given anyway: a quarter of
-# the memory (more than 2 GB no run needs), and no checkpoint in the middle of a minute.
-_BUFFERS_MB = min(2048, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 >> 20)
+# the memory (more than 4 GB no run needs), and no checkpoint in the middle of a minute.
+_BUFFERS_MB = min(4096, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 >> 20)
 SETTINGS = {"shared_buffers": f"{_BUFFERS_MB}MB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
 NAME = "reproq bench"
 TEMPLATE = "template"

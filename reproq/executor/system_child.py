@@ -131,7 +131,6 @@ class Session:
     def _open(self) -> None:
         self._connection, self._direct = _connect(self._dsn, self.name)
         self._pgconn = self._connection.pgconn
-        self._pgconn.exec_(_KEEP_MEMORY)
         self._prepared: dict[str, bytes] = {}
         self._cleaning = False
 
@@ -166,6 +165,7 @@ def _connect(dsn: str, name: str) -> tuple[Connection, bool]:
     while True:
         try:
             connection = connect(checked, name=name)
+            connection.pgconn.exec_(_KEEP_MEMORY)
             return connection, is_direct(connection)
         except psycopg.Error as exc:
             if "unsupported startup parameter" in str(exc):

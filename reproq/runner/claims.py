@@ -141,7 +141,8 @@ class Claims:
             if pool["free"]:
                 station.got(shares.get(station, 0), pool["free"], now, self._poll_s)
         if not found and any(pool["free"] for pool in pools):
-            self._hints = None
+            if all(pool["free"] for pool in pools):  # those that asked say nothing about what is there for the others
+                self._hints = None
             if not any(station.waiting for station in self._stations):
                 self._lie_down(now)
 

@@ -77,7 +77,7 @@ class Station:
         """How many lines a child may have: several where waiting for the next one would cost more than the task."""
         if self._mean_s >= _MEDIUM_S or self.contains or not self.pool.kind.packets:
             return 1
-        return _MOST_LINES if self.is_short else max(2, min(_MOST_LINES, int(_LINES_S / self._mean_s)))
+        return max(2, min(_MOST_LINES, int(_LINES_S / max(self._mean_s, _LINES_S / _MOST_LINES))))
 
     @property
     def is_short(self) -> bool:

@@ -1,4 +1,4 @@
-"""Outcomes on their way to the database, in batches of a few milliseconds.
+"""Outcomes on their way to the database, gathered for some milliseconds.
 
 Nothing is dropped before the database has answered for it: a finish whose answer was lost goes out again as it was, one
 that the database refuses for its values goes out one outcome at a time, and the culprit as a failure of its task.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
+
+from reproq.db.connect import as_sql
 
 from .conftest import LONG_AGO, Queue, wait_until
 
@@ -210,3 +213,40 @@ def test_a_claim_that_finds_work_takes_the_sleep_mark_away(q: Queue) -> None:
     q.enqueue()
     assert len(q.claim()) == 1
     assert q.value("select count(*) from queues.sleeper") == 0
+
+
+@pytest.mark.parametrize("known", [[], ["ab"]])
+@pytest.mark.parametrize("prefixes", [None, ["a"], ["ab", "b.c"]])
+@pytest.mark.parametrize("queues", [None, ["q1", "q10", "nobody's"]])
+def test_a_walk_finds_the_head_of_every_lane_that_is_asked_for(
+    q: Queue, queues: list[str] | None, prefixes: list[str] | None, known: list[str]
+) -> None:
+    """Names that are beginnings of others, any priority, due or not; some lanes are claimed empty."""
+    rng = random.Random(7)
+    names = ["a", "a.b", "ab", "abc", "b", "b.c", "b.c-d", "zz"]
+    for _ in range(300):
+        q.enqueue(
+            rng.choice(names),
+            queue_name=rng.choice(["q", "q1", "q10", "q2", "z"]),
+            priority=rng.choice([-1_000_000, -1, 0, 1, 1_000_000]),
+            scheduled_at=rng.choice([LONG_AGO, q.value("select now() + interval '1 hour'")]),
+        )
+    q.claim(120, queues=["q1", "z"])
+    lane = "row(1, queue_name, task_type, priority, run_after, id, null, null)::internal.lane"
+    held = f"array(select {lane} from lanes where task_type = any (%(known)s))"
+    text = f"""
+        with lanes as (
+            select distinct on (queue_name, task_type, priority) queue_name, task_type, priority, run_after, id
+            from queues.task_runs
+            where status in ('PENDING', 'RETRYING')
+              and (%(queues)s::text[] is null or queue_name = any (%(queues)s::text[]))
+              and (%(prefixes)s::text[] is null or exists (
+                  select from unnest(%(prefixes)s::text[]) p where starts_with(task_type, p)))
+            order by queue_name, task_type, priority, run_after, id)
+        select (select array_agg(id order by id) from lanes where task_type <> all (%(known)s)) as meant,
+               (select array_agg(l.id order by l.id)
+                from internal.lanes_of(%(queues)s::text[], %(prefixes)s::text[], {held}) l) as found"""
+    (row,) = q.admin.execute(as_sql(text), {"queues": queues, "prefixes": prefixes, "known": known}).fetchall()
+    meant, found = cast("tuple[list[int], list[int]]", row)
+    assert len(meant) > 3
+    assert found == meant

@@ -147,3 +147,11 @@ def test_a_pool_that_serves_one_type_gets_it_from_among_many(q: Queue) -> None:
     rows = q.claim(300, hints=hints, pools=[{"free": 2, "types": ["t399"]}, {"free": 100}])
     types = [row.row["task_type"] for row in rows]
     assert (types.count("t399"), len(types)) == (2, 102)
+
+
+def test_ids_may_be_billions_apart(q: Queue) -> None:
+    """An old task of one type, and one of another in a system that has seen a billion since."""
+    old = q.enqueue("a")
+    q.rows("select setval(pg_get_serial_sequence('queues.task_runs', 'id'), 3000000000)")
+    new = q.enqueue("b")
+    assert [row.id for row in q.claim(5)] == [old, new]

@@ -179,6 +179,17 @@ def test_the_small_questions_read_little(big: Queue) -> None:
         assert sum(reads[index] for index in INDEXES) < 200, name
 
 
+def test_what_waits_behind_a_pause_is_not_read(database: Database) -> None:
+    q = Queue(database)
+    for number in range(200):
+        q.enqueue(f"t{number}", queue_name="paused")
+    q.call("pause_queue", queue_name="paused")
+    free = q.enqueue("t", queue_name="z")
+    (row,), reads = Counted(q).run(lambda: q.claim(5))
+    assert row.id == free
+    assert reads["claim"] < 20
+
+
 @pytest.mark.parametrize("first", [1, 40, 1250])
 def test_plans_of_a_newborn_queue_do_not_outlive_it(database: Database, first: int) -> None:
     """A plan that is kept from when the table was tiny must not read all of it once it has grown."""

@@ -8,11 +8,15 @@ declare
     lanes internal.lane[];
     paused_types text[] := array(select y.task_type::text from queues.task_types y where y.paused);
 begin
+    if exists (select from queues.queue_settings s where s.paused) then  -- nobody walks what is behind a pause
+        queues := array(
+            select q from internal.queues_with_work(queues, known) q
+            where not exists (select from queues.queue_settings s where s.queue_name = q and s.paused));
+    end if;
     select array_agg(
         row(internal.pool_of(l.task_type, pools), l.queue_name, l.task_type, l.priority, l.run_after, l.id, null, null)::internal.lane)
     into lanes
     from internal.lanes_of(queues, prefixes, known) l
-    where l.run_after <= now() and l.task_type <> all (paused_types)
-      and not exists (select from queues.queue_settings s where s.queue_name = l.queue_name and s.paused);
+    where l.run_after <= now() and l.task_type <> all (paused_types);
     return known || array(select l from unnest(lanes) l where l.pool > 0);
 end $$;

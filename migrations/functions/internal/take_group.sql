@@ -22,11 +22,10 @@ begin
         lanes := internal.arrange(lanes);
         slack := interval '0.5 s' * (select count(*) from unnest(lanes) l where l.more is not null);
         if guess is null then  -- the mean of the gaps would be stretched by lanes of which claims have taken more than of others
-            select greatest(2 * percentile_disc(0.5) within group (order by g.gap),
+            select greatest(least(wanted + 7, 2 * coalesce(percentile_disc(0.5) within group (order by g.gap), 0)),
                             2 + ceil(2.0 * wanted / cardinality(lanes)), case when slack > '0' then 32 end)
             into guess
-            from (select abs(l.id - lag(l.id) over (order by l.n)) as gap
-                  from unnest(lanes[1:32]) with ordinality as l(pool, queue_name, task_type, priority, run_after, id, share, more, n)) g;
+            from (select l.id - lag(l.id) over (order by l.id) as gap from unnest(lanes[1:32]) l) g;
         end if;
         select g.rows, g.lanes, g.room into got, lanes, room
         from internal.take_merged(worker_id, lease, lanes, wanted - cardinality(rows), guess, slack, room) g;

@@ -18,7 +18,7 @@ declare
     far internal.lane[];
     width integer := 0;
     by_lane boolean := slack > '0';
-    type_attempts jsonb;  -- of the types that have their own: a look for each row would be three
+    type_attempts jsonb;  -- what types have of their own, found once: for each row it would be three searches
     type_leases jsonb;
     budget double precision := case when by_lane then 2 else 4 end * greatest(250, wanted + 7);
 begin
@@ -27,12 +27,12 @@ begin
         width := width + 1;
         budget := budget - least(wanted + 7, greatest(4, guess, 2 + coalesce(lane.share, 0) * wanted / 250));
     end loop;
+    near := candidates[1:width];
+    far := candidates[width + 1:];
     select jsonb_object_agg(y.task_type, y.max_attempts) filter (where y.max_attempts is not null),
            jsonb_object_agg(y.task_type, y.lease) filter (where y.lease is not null)
     into type_attempts, type_leases
-    from queues.task_types y where y.max_attempts is not null or y.lease is not null;
-    near := candidates[1:width];
-    far := candidates[width + 1:];
+    from queues.task_types y where y.task_type = any (array(select l.task_type from unnest(near) l));
     with seen as materialized (
         select l.n as lane, l.share, l.depth, s.run_after, s.id, s.n
         from (select l.*, least(wanted + 7, greatest(4, guess, 2 + coalesce(l.share, 0) * wanted / 250))::integer as depth
