@@ -34,6 +34,7 @@ positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409",
 
 
 def test_the_gateway_keeps_to_its_document(gateway: Gateway, tmp_path: Path, authority: trustme.CA) -> None:
+    """With one worker: two threads that parse Python at once fail in Python 3.11 (a SystemError of ast.parse)."""
     gateway.database.execute(AT_ONCE)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     (tmp_path / "schemathesis.toml").write_text(_SETTINGS)
@@ -42,7 +43,7 @@ def test_the_gateway_keeps_to_its_document(gateway: Gateway, tmp_path: Path, aut
         [str(Path(sys.executable).with_name("schemathesis")), "run", f"{url}/v1/openapi.json",
          "--header", f"Authorization: Bearer {gateway.token}", "--tls-verify", "ca.pem", "--checks", "all",
          "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", str(EXAMPLES), "--no-color",
-         "--suppress-health-check", "all", "--warnings", "off", "--request-timeout", "30", "--workers", "2"],
+         "--suppress-health-check", "all", "--warnings", "off", "--request-timeout", "30", "--workers", "1"],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=110,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
