@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +115,12 @@ class Line:
             arrived, answer = self.receive()
             if arrived:
                 return answer
+
+    def stop(self, timeout_s: float) -> None:
+        """Ask the server to give the statement up, wait so long for that, and close. Not on a loop's thread."""
+        with suppress(psycopg.Error):
+            self._connection.cancel_safe(timeout=timeout_s)
+        self.close()
 
     def close(self) -> None:
         self._call = None

@@ -22,7 +22,7 @@ from reproq.queue import lease as lease_sql
 from reproq.queue.claim import Claimed, Scope
 from reproq.runner.crew import MAX_BATCH, Station, not_ours
 from reproq.runner.desk import Desk, Errand
-from reproq.runner.leases import Leases
+from reproq.runner.leases import Leases, boottime_ns
 
 _MARK_S = 20.0
 _RECLAIM_EVERY_S = 5.0
@@ -134,7 +134,7 @@ class Claims:
             self._hints = claimed.hints
             self._marked_until = 0.0
             self._note_slow_look(claimed.hints)
-            self._leases.add(found, sent_ns)
+            self._leases.add(found, sent_ns + _before_lease_ns(claimed.hints, sent_ns))
             shares = self._taker.take(found)
         now = time.monotonic()
         for station, pool in zip(self._stations, pools, strict=True):
@@ -184,9 +184,7 @@ class Claims:
             )
 
     def _note_slow_look(self, hints: bytes | None) -> None:
-        if hints is None or (at := hints.find(b'"took_ms": ')) < 0:
-            return
-        took_ms = float(hints[at + 11 : hints.find(b"}", at)].split(b",")[0])
+        took_ms = _milliseconds(hints, b'"took_ms": ')
         now = time.monotonic()
         if took_ms > _BLOATED_MS and now - self._slow_said_at > 60:
             self._slow_said_at = now
@@ -197,3 +195,16 @@ class Claims:
                 logging.WARNING,
                 took_ms=took_ms,
             )
+
+
+def _before_lease_ns(hints: bytes | None, sent_ns: int) -> int:
+    """How long after it was sent the claim leased its first row, at least: it may have looked for work for longer than
+    a lease lasts. Never longer than we know of, should the database's clock have been set meanwhile."""
+    return min(int(_milliseconds(hints, b'"before_ms": ') * 1e6), boottime_ns() - sent_ns)
+
+
+def _milliseconds(hints: bytes | None, key: bytes) -> float:
+    if hints is None or (at := hints.find(key)) < 0:
+        return 0.0
+    at += len(key)
+    return float(hints[at : hints.find(b"}", at)].split(b",")[0])

@@ -2,11 +2,16 @@
 
 An errand whose answer was lost goes out again as it was: every function of the queue may be called twice with the same
 fence. An errand that must not simply be repeated says so (`lost`).
+
+A server that says nothing for so long is taken for lost: its statement is stopped, if that can be, and there is twice
+the patience for the next. Else a look at a bloated index, or a finish behind somebody's lock, would be begun anew for
+ever. Ten minutes after the last long answer the patience is what it was.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -23,7 +28,9 @@ from reproq.log import Event, say
 from reproq.runner.loop import READ, Loop
 
 _PAUSE_S, _MAX_PAUSE_S = 0.1, 5.0
-_SILENCE_S = 20.0
+_SILENCE_S, _MAX_SILENCE_S = 20.0, 600.0
+_REMEMBER_S = 600.0
+_STOP_S = 2.0
 _SAY_EVERY_S = 5.0
 
 
@@ -41,9 +48,11 @@ class Desk:
         self._loop = loop
         self._dsn = dsn
         self.name = name
-        self._silence_s = silence_s
+        self._silence_s = self._patience_s = silence_s
+        self._slow_at = -math.inf
         self._calm = calm
         self._line: Line | None = None
+        self._given_up: Line | None = None  # it said nothing for too long
         self._connecting = False
         self._errands: deque[Errand] = deque()
         self._current: Errand | None = None
@@ -83,12 +92,22 @@ class Desk:
 
     def check_silence(self) -> None:
         """A network that swallows packets looks like a server that thinks."""
-        if (
-            self._current is not None
-            and self._line is not None
-            and time.monotonic() - self._line.sent_at > self._silence_s
-        ):
-            self._lose(LineLost(f"no answer within {self._silence_s:g} s"))
+        line, now = self._line, time.monotonic()
+        if self._current is None or line is None or now - line.sent_at <= self._patience_s:
+            return
+        silent = LineLost(f"no answer within {self._patience_s:g} s")
+        self._slow_at = now
+        self._patience_s = min(_MAX_SILENCE_S, 2 * self._patience_s)
+        self._given_up = self._take_line()
+        self._lose(silent)
+
+    def _answered(self, line: Line) -> None:
+        """Patience lasts while it is needed."""
+        now = time.monotonic()
+        if now - line.sent_at > self._silence_s / 2:
+            self._slow_at = now
+        elif now - self._slow_at > _REMEMBER_S:
+            self._patience_s = self._silence_s
 
     def _next(self) -> None:
         if self._line is None or self._current is not None or not self._errands or self._resting:
@@ -117,6 +136,7 @@ class Desk:
         else:
             if arrived:
                 self._pause_s = _PAUSE_S
+                self._answered(line)
                 self._finish(answer)
 
     def _finish(self, answer: Any) -> None:
@@ -164,10 +184,15 @@ class Desk:
         self._loop.after(self._grow_pause(), self._connect)
 
     def _drop(self) -> None:
+        line = self._take_line()
+        if line is not None:
+            line.close()
+
+    def _take_line(self) -> Line | None:
         line, self._line = self._line, None
         if line is not None:
             self._loop.unwatch(self._fd)
-            line.close()
+        return line
 
     def _grow_pause(self) -> float:
         pause = self._pause_s
@@ -182,6 +207,9 @@ class Desk:
 
     def _open_line(self) -> None:
         """On a thread of its own: a connection may take its whole time-out."""
+        given_up, self._given_up = self._given_up, None
+        if given_up is not None:
+            given_up.stop(_STOP_S)
         try:
             line = Line.open(self._dsn, f"reproq {self.name}")
         except psycopg.Error as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -174,6 +175,22 @@ def test_where_looks_take_long_lanes_that_are_not_known_are_looked_for_all_the_s
     assert sorted(found.values()) == sorted(tuple(row.values())[:3] for row in q.rows(lanes, "{}"))
     assert len(found) == len(others) + 2
     assert behind not in found
+
+
+def test_a_claim_says_how_long_it_looked_before_it_leased_anything(q: Queue) -> None:
+    """The lease of what a look of half a minute finds has only begun when the answer comes."""
+    q.enqueue()
+    with q.admin.transaction(force_rollback=True):
+        definition = str(q.value("select pg_get_functiondef('internal.lanes_of'::regproc)"))
+        slow = definition.replace("STABLE", "VOLATILE").replace("begin\n", "begin\n    perform pg_sleep(0.3);\n", 1)
+        assert slow.count("pg_sleep") == 1
+        q.rows(slow.replace("%", "%%"))
+        sent = q.value("select clock_timestamp()")
+        (row,) = q.claim(lease="30 seconds")
+        before_ms = row.row["next_hints"]["before_ms"]
+        assert before_ms >= 300
+        leased_after = q.task(row.id)["leased_until"] - timedelta(seconds=30) - sent
+        assert timedelta(milliseconds=before_ms) <= leased_after
 
 
 def test_an_urgent_task_is_found_where_looks_take_long(q: Queue) -> None:

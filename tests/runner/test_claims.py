@@ -11,6 +11,7 @@ import pytest
 from reproq.models.execution import Execution
 from reproq.queue.claim import Claimed, Scope
 from reproq.runner.claims import Claims
+from reproq.runner.leases import boottime_ns
 
 HINTS = b'{"took_ms": 0.4}'
 _HINTS_AT = 5  # among the parameters of the call
@@ -38,6 +39,7 @@ class Office:
 
     def __init__(self, *pools: Pool) -> None:
         self.sent: list[Any] = []
+        self.leased_at: list[int] = []
         taker = SimpleNamespace(
             take=lambda found: {pools[0]: len(found)},
             nothing_found=lambda: None,
@@ -48,18 +50,19 @@ class Office:
             cast(Any, SimpleNamespace(idle=True, send=self.sent.append)),
             Scope(b"w", None, None),
             cast(Any, SimpleNamespace(lease_s=30.0, poll_interval_s=1.0, leave_unknown=False)),
-            cast(Any, SimpleNamespace(add=lambda *_: None)),
+            cast(Any, SimpleNamespace(add=lambda _found, at_ns: self.leased_at.append(at_ns))),
             cast(Any, [*pools]),
             cast(Any, taker),
         )
 
-    def claim(self, *, found: int) -> bytes | None:
+    def claim(self, *, found: int, hints: bytes = HINTS, sent_ns: int = 0) -> bytes | None:
         """One claim that finds so many; the hints that it took along."""
         self.sent.clear()
         self.claims.turn(time.monotonic())
         errand = self.sent.pop(0)
+        errand.sent_ns = sent_ns
         executions = [Execution(n, 1, "t", "default", "{}", 1, 3, None, None) for n in range(found)]
-        errand.done(Claimed(executions, HINTS if found else None))
+        errand.done(Claimed(executions, hints if found else None))
         return cast("bytes | None", errand.call.params[_HINTS_AT])
 
 
@@ -85,3 +88,24 @@ def test_a_worker_that_finds_nothing_at_all_looks_from_the_heads_again() -> None
     office.claim(found=500)
     assert office.claim(found=0) == HINTS
     assert office.claim(found=500) is None
+
+
+def test_a_lease_begins_when_the_claim_has_looked_for_work_and_not_when_it_was_sent() -> None:
+    """A look at a bloated index takes longer than a lease lasts: what it finds would go back, to be found again."""
+    office = Office(Pool(500))
+    sent_ns = boottime_ns() - 40 * 10**9
+    office.claim(found=1, hints=b'{"at": "2026-01-01", "took_ms": 35000.0, "before_ms": 35001.5}', sent_ns=sent_ns)
+    assert office.leased_at == [sent_ns + 35_001_500_000]
+
+
+def test_a_database_whose_clock_was_set_gives_no_lease_longer_than_since_the_answer_came() -> None:
+    office = Office(Pool(500))
+    sent_ns = boottime_ns() - 10**9
+    office.claim(found=1, hints=b'{"before_ms": 3600000}', sent_ns=sent_ns)
+    assert sent_ns + 10**9 <= office.leased_at[0] <= boottime_ns()
+
+
+def test_hints_that_say_nothing_of_it_let_the_lease_begin_when_the_claim_was_sent() -> None:
+    office = Office(Pool(500))
+    office.claim(found=1, sent_ns=77)
+    assert office.leased_at == [77]

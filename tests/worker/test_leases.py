@@ -202,3 +202,16 @@ def test_a_row_that_somebody_has_locked_for_longer_than_a_heartbeat_is_neither_l
     row = house.final(locked)
     assert (row["status"], row["claim_no"]) == ("SUCCESSFUL", 1)
     assert not worker.events("lease_lost")
+
+
+def test_what_a_look_finds_that_takes_longer_than_a_lease_is_done(house: House) -> None:
+    """An old snapshot has left so many dead entries: the lease has only begun when the claim is answered."""
+    definition = str(house.one("select pg_get_functiondef('internal.lanes_of'::regproc)"))
+    slow = definition.replace("STABLE", "VOLATILE").replace("begin\n", "begin\n    perform pg_sleep(4.5);\n", 1)
+    assert slow.count("pg_sleep") == 1
+    house.sql(slow.replace("%", "%%"))
+    task_id = house.enqueue("ticks", {"for": 0})
+    worker = house.worker(*SHORT).ready()
+    row = house.final(task_id)
+    assert (row["status"], row["attempt_count"], row["give_backs"]) == ("SUCCESSFUL", 1, 0)
+    assert not worker.events("child_died")

@@ -14,7 +14,8 @@
 --
 -- `pools` tells what the worker's pools have free: [{"free": 2, "types": [...]}, {"free": 1, "prefixes": [...]}, {"free": 8}].
 -- `max_bytes` bounds the payloads of an answer; the first row always fits, and the last may be one too many.
--- `next_hints` stands on the last row of an answer; an empty answer has none.
+-- `next_hints` stands on the last row of an answer; an empty answer has none. Its `before_ms` = how long the claim took until the
+-- first row was leased.
 create or replace function queues.claim(
     worker_id text, queues text[], prefixes text[], lease interval, max_tasks integer,
     hints jsonb default null, pools jsonb default null, max_bytes bigint default 268435456)
@@ -45,6 +46,7 @@ declare
     swept_at timestamptz;
     sweep_took interval;
     began timestamptz;
+    before_lease interval;
     reclaimed integer;
     looked boolean;
     rows internal.claimed[] := '{}';
@@ -96,6 +98,9 @@ begin
         if flow.lanes then
             caps := internal.caps_of(lanes);
         end if;
+        if cardinality(rows) = 0 then
+            before_lease := clock_timestamp() - began;
+        end if;
         select * into turn
         from internal.take_turns(worker_id, lease, wanted - cardinality(rows), room, lanes, free, last_queue, caps);
         if flow.lanes then
@@ -120,7 +125,8 @@ begin
     select r.id, r.claim_no, r.task_type, r.queue_name, r.payload_json, r.attempt_count, r.max_attempts, r.timeout_s,
            r.idempotency_key, r.priority, r.run_after, r.created_at, r.trace,
            case when n = cardinality(rows) then internal.write_hints(
-               scope, looked_at, headed_at, took, reclaimed_at, swept_at, sweep_took, last_queue, lanes) end
+               scope, looked_at, headed_at, took, reclaimed_at, swept_at, sweep_took, last_queue, lanes)
+               || jsonb_build_object('before_ms', extract(epoch from before_lease) * 1000) end
     from unnest(rows) with ordinality as r(
         id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s, idempotency_key,
         priority, run_after, created_at, trace, n);
