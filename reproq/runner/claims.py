@@ -199,8 +199,8 @@ class Claims:
 
 def _before_lease_ns(hints: bytes | None, sent_ns: int) -> int:
     """How long after it was sent the claim leased its first row, at least: it may have looked for work for longer than
-    a lease lasts. Never longer than we know of, should the database's clock have been set meanwhile."""
-    return min(int(_milliseconds(hints, b'"before_ms": ') * 1e6), boottime_ns() - sent_ns)
+    a lease lasts. Neither longer than we know of nor less than nothing, should the database's clock have been set."""
+    return max(0, min(int(_milliseconds(hints, b'"before_ms": ') * 1e6), boottime_ns() - sent_ns))
 
 
 def _milliseconds(hints: bytes | None, key: bytes) -> float:

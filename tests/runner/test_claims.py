@@ -98,11 +98,13 @@ def test_a_lease_begins_when_the_claim_has_looked_for_work_and_not_when_it_was_s
     assert office.leased_at == [sent_ns + 35_001_500_000]
 
 
-def test_a_database_whose_clock_was_set_gives_no_lease_longer_than_since_the_answer_came() -> None:
+def test_a_database_whose_clock_is_set_meanwhile_moves_no_lease_out_of_the_time_of_the_claim() -> None:
     office = Office(Pool(500))
     sent_ns = boottime_ns() - 10**9
     office.claim(found=1, hints=b'{"before_ms": 3600000}', sent_ns=sent_ns)
     assert sent_ns + 10**9 <= office.leased_at[0] <= boottime_ns()
+    office.claim(found=1, hints=b'{"before_ms": -3600000}', sent_ns=sent_ns)
+    assert office.leased_at[1] == sent_ns
 
 
 def test_hints_that_say_nothing_of_it_let_the_lease_begin_when_the_claim_was_sent() -> None:
