@@ -13,6 +13,7 @@ from typing import Self
 from reproq.bench import procfs
 
 EVERY_S = 0.25
+SHORTEST_S = 0.9
 Parts = dict[str, list[int]]
 """What a process is for -> pids."""
 
@@ -70,9 +71,10 @@ class Sampler:
             self.look()
 
     def between(self, start: float, end: float) -> tuple[Sample, Sample] | None:
-        """The first and last look within a span of time; None if it was too short for two."""
+        """The first and last look within a span of time; None if they are too near to say anything: CPU is accounted in
+        hundredths of a second, and a task may be claimed long before the look and finished behind it."""
         inside = [sample for sample in self.samples if start <= sample.at <= end]
-        return (inside[0], inside[-1]) if len(inside) > 1 else None
+        return (inside[0], inside[-1]) if inside and inside[-1].at - inside[0].at >= SHORTEST_S else None
 
     def peak_mb(self) -> dict[str, float]:
         """The most that each part held, and `each_…` for one of its processes."""

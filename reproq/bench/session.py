@@ -54,11 +54,14 @@ class Wish:
 
 def named(steps: Sequence[Step], words: Sequence[str]) -> list[Step]:
     """Those with one of the words in section or name; all of them without any word."""
-    return [
+    found = [
         step
         for step in steps
         if not words or any(word.lower() in f"{step.section} {step.name}".lower() for word in words)
     ]
+    if not found:
+        raise ReproqError(f"no step's name holds {' or '.join(words)}; `--list` shows them")
+    return found
 
 
 @dataclass
@@ -69,8 +72,6 @@ class Outcome:
 
 def run(wish: Wish) -> Outcome:
     steps = wish.chosen
-    if not steps:
-        raise ReproqError(f"no step's name holds {' or '.join(wish.only)}; `--list` shows them")
     try:
         wish.folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:

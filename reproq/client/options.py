@@ -16,6 +16,7 @@ from typing import TypedDict
 from reproq.client.errors import EnqueueRefused
 
 Seconds = float | timedelta
+_LONGEST_TIMEOUT_S = 366 * 86400
 
 
 class _Shared(TypedDict, total=False):
@@ -90,6 +91,13 @@ def _interval(name: str, value: object) -> str:
     return repr(seconds(name, value))
 
 
+def _timeout(name: str, value: object) -> str:
+    found = seconds(name, value)
+    if not 0 < found <= _LONGEST_TIMEOUT_S:
+        raise _refusal(name, f"must be longer than nothing and at most 366 days, not {value!r:.60}")
+    return repr(found)
+
+
 def _moment(name: str, value: object) -> str:
     if not isinstance(value, datetime):
         raise _refusal(name, f"must be a datetime, not {value!r:.60}; for a time from now use delay=")
@@ -122,7 +130,7 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "idempotency_key": ("idempotency_key => %s::text", plain_text),
     "idempotency_keys": ("idempotency_keys => %s::text[]", _texts),
     "max_attempts": ("max_attempts => %s::text::int", _integer),
-    "timeout": (f"timeout => {_INTERVAL}", _interval),
+    "timeout": (f"timeout => {_INTERVAL}", _timeout),
     "unique_among": ("unique_among => %s::text", plain_text),
     "after": ("after => %s::text::bigint[]", _ids),
     "after_policy": ("after_policy => %s::text", plain_text),

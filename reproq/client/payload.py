@@ -15,6 +15,7 @@ from typing import Any
 from reproq.client.errors import EnqueueRefused
 
 _HINT = "a payload is a JSON object: dict with text keys, list, str, int, finite float, bool, None"
+_TOO_BIG = 10**1000
 _NUL = "\\u0000"
 _MASK = "**********"  # what pydantic shows of a secret
 
@@ -95,9 +96,8 @@ def _inspect(value: object, where: str = "payload") -> None:
     """Find what JSON or PostgreSQL can't hold, and say where it is."""
     if isinstance(value, str):
         _inspect_text(value, where)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise _refusal(where, f"{value} isn't a JSON number")
+    elif isinstance(value, (float, int)):
+        _inspect_number(value, where)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -107,6 +107,14 @@ def _inspect(value: object, where: str = "payload") -> None:
     elif isinstance(value, (list, tuple)):
         for place, item in enumerate(value):
             _inspect(item, f"{where}[{place}]")
+
+
+def _inspect_number(value: float, where: str) -> None:
+    if isinstance(value, int):
+        if abs(value) >= _TOO_BIG:  # Python itself won't write the longest ones, and would say how to change that
+            raise _refusal(where, "a number has at most 1000 digits")
+    elif not math.isfinite(value):
+        raise _refusal(where, f"{value} isn't a JSON number")
 
 
 def _inspect_text(text: str, where: str) -> None:

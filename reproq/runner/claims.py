@@ -190,8 +190,9 @@ class Claims:
             self._slow_said_at = now
             say(
                 Event.CLAIM_INDEX_BLOATED,
-                f"looking for work from the head of the index took {took_ms:.0f} ms; an old snapshot (a long "
-                "transaction) may keep vacuum from cleaning it: see reproq doctor",
+                f"looking for work from the head of the index took {took_ms:.0f} ms, so the next look comes later, and "
+                "urgent tasks may wait for it: a busy machine, or an old snapshot (a long transaction) that keeps "
+                "vacuum from cleaning the index: reproq doctor names it",
                 logging.WARNING,
                 took_ms=took_ms,
             )

@@ -15,6 +15,7 @@ from reproq.bench.figures import Figure, Results, Series, Step, Values, at_least
 from reproq.bench.lab import Lab
 from reproq.bench.record import Record, read
 from reproq.bench.report import markdown, number, verdict
+from reproq.bench.sampler import Sample, Sampler
 from reproq.cli.bench import command
 from reproq.db.connect import connect
 from tests.conftest import Database
@@ -130,6 +131,7 @@ def test_the_next_bench_removes_what_a_killed_one_left_and_nothing_of_one_that_r
         (["--database-url", ""], "--database-url is empty"),
         (["--results", "/proc/nope/there"], "no folder can be made at /proc/nope/there"),
         (["--only", "no such step"], "no step's name holds no such step"),
+        (["--list", "--only", "no such step"], "no step's name holds no such step"),
     ],
 )
 def test_bad_flags_get_one_clear_error(flags: list[str], says: str) -> None:
@@ -137,6 +139,19 @@ def test_bad_flags_get_one_clear_error(flags: list[str], says: str) -> None:
     said = done.output + str(done.exception)
     assert done.exit_code != 0
     assert says in said
+
+
+def test_looks_that_are_too_near_to_each_other_say_nothing_of_cpu() -> None:
+    """A trial of a third of a second: two looks behind its work said that it had cost nothing."""
+
+    def at(moment: float) -> Sample:
+        return Sample(moment, {}, {}, {}, 0.0, 0.0)
+
+    looks = [at(moment) for moment in (9.9, 10.1, 10.4, 10.6, 11.2, 12.1)]
+    sampler = Sampler(dict, looks)
+    assert sampler.between(10, 11) is None
+    assert sampler.between(20, 30) is None
+    assert sampler.between(10, 12) == (looks[1], looks[4])
 
 
 def test_the_list_shows_the_steps_that_were_asked_for() -> None:

@@ -141,6 +141,9 @@ def test_an_unknown_policy_is_refused(flow: Flow) -> None:
     parent = flow.enqueue("a")
     with pytest.raises(psycopg.Error, match="after_policy 'maybe' is unknown"):
         flow.enqueue("b", after=[parent], after_policy="maybe")
+    for function in ("enqueue('b'", "enqueue_many('b', array['{}'::jsonb]"):
+        with pytest.raises(psycopg.Error, match="after_policy 'maybe' is unknown"):
+            flow.database.execute(f"select queues.{function}, after_policy => 'maybe')")
 
 
 def test_retention_keeps_a_parent_that_somebody_waits_for(flow: Flow) -> None:

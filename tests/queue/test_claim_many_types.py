@@ -87,6 +87,26 @@ def test_workers_among_many_types_take_different_tasks_and_as_many_as_they_want(
     assert len(taken) == len(set(taken)) == 600
 
 
+@pytest.mark.parametrize("types", [2, 20, 150, 400])
+def test_behind_what_a_rival_holds_the_order_goes_on(q: Queue, types: int) -> None:
+    """And not with one type to its end, while tasks of the others wait that are due a minute before."""
+    q.rows(
+        "insert into queues.task_runs (task_type, run_after)"
+        " select 't' || i %% %s, now() - interval '100 s' + i * interval '50 ms' from generate_series(1, 1999) i",
+        types,
+    )
+    rival = q.database.connect("worker")
+    with rival.transaction():
+        ids_of(q, rival, "rival")
+        hints = None
+        for size in (5, 40, 300):  # the first one's hints end among what the rival holds
+            rows = q.claim(size, hints=hints)
+            hints = rows[-1].row["next_hints"]
+            assert len(rows) == size
+    in_order = "select run_after from queues.task_runs order by run_after offset 300 + 345 - 1 limit 1"
+    assert max(row.row["run_after"] for row in rows) - q.value(in_order) <= HALF_A_SECOND
+
+
 def test_types_whose_tasks_a_rival_holds_dont_hide_the_others(q: Queue) -> None:
     hints = hints_among_many(q)
     rival = q.database.connect()

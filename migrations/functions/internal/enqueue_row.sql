@@ -20,11 +20,13 @@ begin
             task_type ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' and octet_length(task_type) <= 200 and task_type not in ('db_function', 'email', 'sms')
             and queue_name ~ '^[A-Za-z0-9][A-Za-z0-9_.:-]*$' and octet_length(queue_name) <= 100 and priority between -1000000 and 1000000
             and scheduled_at >= timestamptz '1970-01-01 00:00:00+00' and scheduled_at < timestamptz '9000-01-01 00:00:00+00'
-            and max_attempts is null and unique_among is null and timeout is null and after is null and limit_key is null
+            and max_attempts is null and unique_among is null and timeout is null and after is null and after_policy = 'succeeded'
+            and limit_key is null
             and trace is null and coalesce(length(idempotency_key), 1) between 1 and 500 and jsonb_typeof(payload) = 'object'
             and octet_length(payload::text) <= 128 and payload::text not like '%!_handler"%' escape '!', false)) then
         perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
                                        idempotency_key, limit_key, trace);
+        perform internal.check_after_policy(after_policy);
         perform internal.check_payload(payload);
         if not names_freely then
             perform internal.check_named_functions(task_type, payload);

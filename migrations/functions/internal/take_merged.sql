@@ -4,6 +4,8 @@
 -- and is left. So an answer may be short without the lanes being empty: every lane comes back with its true head, and with its
 -- share: how many of 500 rows claimed were its own of late. By that, and by `guess`, it is decided how many rows of a lane to
 -- look at; of one that had more than was looked at, four times as many are the next time.
+-- Rows that rivals hold are passed over, the next ones in order taken instead, and no head stays at them: should a rival let go
+-- of one after all, the next look finds it.
 -- Rows are locked by key only and judged on the locked copy: a qualification that implied the claim index's predicate made
 -- the planner walk all of that index where statistics call it empty (105 ms for a claim of 100 among 12,000, instead of 1).
 create or replace function internal.take_merged(
@@ -25,7 +27,7 @@ begin
     foreach lane in array candidates loop
         exit when budget <= 0 or lane.more is not null;
         width := width + 1;
-        budget := budget - least(wanted + 7, greatest(4, guess, 2 + coalesce(lane.share, 0) * wanted / 250));
+        budget := budget - least(greatest(wanted + 7, guess), greatest(4, guess, 2 + coalesce(lane.share, 0) * wanted / 250));
     end loop;
     near := candidates[1:width];
     far := candidates[width + 1:];
@@ -35,7 +37,7 @@ begin
     from queues.task_types y where y.task_type = any (array(select l.task_type from unnest(near) l));
     with seen as materialized (
         select l.n as lane, l.share, l.depth, s.run_after, s.id, s.n
-        from (select l.*, least(wanted + 7, greatest(4, guess, 2 + coalesce(l.share, 0) * wanted / 250))::integer as depth
+        from (select l.*, least(greatest(wanted + 7, guess), greatest(4, guess, 2 + coalesce(l.share, 0) * wanted / 250))::integer as depth
               from unnest(near) with ordinality as l(pool, queue_name, task_type, priority, run_after, id, share, more, n)) l
         cross join lateral (
             select h.run_after, h.id, row_number() over (order by h.run_after, h.id) as n
@@ -55,21 +57,23 @@ begin
         where not exists (select from horizon b where (s.run_after, s.id) > (b.run_after, b.id))
         order by case when by_lane then floor(date_part('epoch', s.run_after) / date_part('epoch', slack))
                       else date_part('epoch', s.run_after) end,  -- one number: cheaper to sort by than what follows
-                 case when by_lane then s.lane end, s.run_after, s.id limit wanted
-    ), locked as materialized (
-        select t.id, t.run_after, case when pg_column_compression(t.payload_json) is null then pg_column_size(t.payload_json)
-                          else octet_length(t.payload_json::text) end as bytes,
-               t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null and t.run_after <= now() as free
-        from queues.task_runs t where t.id = any (array(select p.id from picked p))  -- by key (see finish)
-        for update skip locked
+                 case when by_lane then s.lane end, s.run_after, s.id
+    ), locked as materialized (  -- in that order, past what rivals hold
+        select x.* from picked p
+        cross join lateral (
+            select t.id, t.run_after, case when pg_column_compression(t.payload_json) is null then pg_column_size(t.payload_json)
+                              else octet_length(t.payload_json::text) end as bytes,
+                   t.status in ('PENDING', 'RETRYING') and t.waiting_for = 0 and t.deleted_at is null and t.run_after <= now() as free
+            from queues.task_runs t where t.id = p.id offset 0 for update skip locked) x
+        where x.free limit wanted
     ), together as materialized (
-        select sum(p.bytes) as bytes from locked p where p.free
+        select sum(p.bytes) as bytes, count(*) as rows from locked p
     ), fitting as (  -- all of them, as a rule
-        select p.id from locked p where p.free and (select g.bytes from together g) < room
+        select p.id from locked p where (select g.bytes from together g) < room
         union all
         select p.id from (
             select p.id, p.bytes, sum(p.bytes) over (order by p.run_after, p.id rows unbounded preceding) as upto
-            from locked p where p.free) p
+            from locked p) p
         where (select g.bytes from together g) >= room and p.upto - p.bytes < room
     ), taken as (
         update queues.task_runs t
@@ -85,12 +89,14 @@ begin
                   t.timeout_s, t.idempotency_key, t.priority, t.run_after, t.created_at, t.trace
     ), pace as (
         select count(*)::real as rows, greatest(500, count(*))::real as base from taken
+    ), passed as (  -- what rivals took: the next step goes on behind it
+        select p.id from picked p where (select g.rows from together g) < wanted and p.id not in (select l.id from locked l)
     ), heads as (
         select distinct on (s.lane) s.lane, s.run_after, s.id,
                greatest(case when s.n = s.depth then 2 * s.depth else 0 end,
                         coalesce(s.share, 0) * (1 - g.rows / g.base) + (s.n - 1) * 500 / g.base)::real as share
         from seen s cross join pace g
-        where s.id not in (select k.id from taken k) or s.n = s.depth  -- hashed, other than a join here
+        where s.id not in (select k.id from taken k union all select p.id from passed p) or s.n = s.depth  -- hashed, other than a join
         order by s.lane, s.n
     )
     select array(select s.row from (select k.run_after, k.id, k::internal.claimed as row from taken k order by 1, 2) s),

@@ -9,10 +9,6 @@ declare
     open_ids bigint[];
     bad_ids bigint[];
 begin
-    if policy is null or policy not in ('succeeded', 'over') then
-        raise exception using errcode = 'RQ003', message = format('after_policy %s is unknown', quote_literal(left(policy, 60))),
-            hint = 'It is ''succeeded'' (all must succeed, else the task is cancelled) or ''over'' (however they end).';
-    end if;
     select array_agg(t.id), array_agg(t.id) filter (where not t.over), array_agg(t.id) filter (where t.over and not t.well)
     into found_ids, open_ids, bad_ids
     from (select t.id, t.leased_until is null and (t.completed_at is not null or t.deleted_at is not null) as over,

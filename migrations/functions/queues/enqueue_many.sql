@@ -16,6 +16,7 @@ declare
 begin
     perform internal.check_enqueue(task_type, queue_name, scheduled_at, priority, max_attempts, unique_among, timeout, after,
                                    null, limit_key, trace);
+    perform internal.check_after_policy(after_policy);
     perform internal.check_payloads(task_type, payloads, idempotency_keys);
     if idempotency_keys is not null or unique_among is not null then
         ids := array_fill(null::bigint, array[cardinality(payloads)]);
