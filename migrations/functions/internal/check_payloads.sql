@@ -22,6 +22,7 @@ begin
     select min(p.n) into bad
     from unnest(payloads) with ordinality as p(payload, n), queues.settings s
     where case when p.payload is null or jsonb_typeof(p.payload) <> 'object' then true
+               when octet_length(p.payload::text) <= least(s.max_payload_bytes, 2 * s.max_depth, s.max_digits) then false  -- too short
                else internal.payload_fault(p.payload, s.max_payload_bytes, s.max_depth, s.max_digits) is not null end;
     if bad is not null then
         begin
