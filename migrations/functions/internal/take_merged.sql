@@ -8,6 +8,7 @@
 -- of one after all, the next look finds it.
 -- Rows are locked by key only and judged on the locked copy: a qualification that implied the claim index's predicate made
 -- the planner walk all of that index where statistics call it empty (105 ms for a claim of 100 among 12,000, instead of 1).
+-- `offset 0` keeps `free` from being such a qualification.
 create or replace function internal.take_merged(
     worker_id text, lease interval, candidates internal.lane[], wanted integer,
     guess integer, slack interval, inout room bigint, out rows internal.claimed[], out lanes internal.lane[])
