@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ RUN_S = 8.0
 _START_S = 10.0  # in which a run is enqueued and four workers start
 _CHILDREN = (1, 4, 8, 16)
 _WAL_OF_A_MINUTE = 40  # pieces of 100 MB
+_PIECES_OF_A_MINUTE = 6
 Prepare = Callable[[Lab, Database], int]
 """Puts tasks into a fresh database; answers the last id."""
 
@@ -211,6 +213,7 @@ def held(lab: Lab) -> Values:
     length = lab.seconds(600, 4)
     with lab.database("held") as database:
         feeder = _Feeder(database, lab.size("ours.noop", NOOP_GUESS, 4))
+        _age(database, lab.count(_WAL_OF_A_MINUTE, 1))
         database.settle()
         with _snapshot(database, after_s=2 * piece + 1, room_gb=15) as look:
 
@@ -226,7 +229,7 @@ def held(lab: Lab) -> Values:
     two_minutes = after[min(len(after), 12) - 1]
     return {
         "flat.held.120": two_minutes,
-        "flat.held.600": after[-1],
+        "flat.held.600": statistics.fmean(after[-_PIECES_OF_A_MINUTE:]),  # a look from the heads takes seconds by then
         "flat.held.empty": max(rates[:2]),
         "detail": {**done.details, "each": rates},
     }
@@ -358,7 +361,7 @@ STEPS = (
         held,
         [
             _pair("flat.held.120", "REPEATABLE READ session held for 120 s", 0.7, "before", "flat.held.empty"),
-            _pair("flat.held.600", "the same after 10 minutes", 0.5, "before", "flat.held.empty"),
+            _pair("flat.held.600", "the same in the tenth minute", 0.5, "before", "flat.held.empty"),
         ],
         640,
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -137,7 +138,21 @@ def given(dsn: str) -> Iterator[Server]:
         try:
             yield server
         finally:
-            server.clean()
+            with _undisturbed():
+                server.clean()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second Ctrl-C doesn't leave databases and roles behind on somebody's server."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _check_might(connection: Connection) -> None:

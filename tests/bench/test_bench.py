@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +91,15 @@ def test_numbers_are_short() -> None:
     assert number(None) == "–"
 
 
-def bench(database: Database, results: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def bench_command(database: Database, results: Path, *more: str) -> list[str]:
     command = [sys.executable, "-m", "reproq", "bench", "--database-url", database.dsn, "--scale", "0.01", "--plain"]
-    command += ["--repeats", "1", "--results", str(results), *more]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return [*command, "--repeats", "1", "--results", str(results), *more]
+
+
+def bench(database: Database, results: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        bench_command(database, results, *more), cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
 
 def test_the_command_measures_on_a_given_server_and_leaves_nothing_there(database: Database, tmp_path: Path) -> None:
@@ -119,6 +126,21 @@ def test_the_next_bench_removes_what_a_killed_one_left_and_nothing_of_one_that_r
         assert done.returncode == 0, done.stdout + done.stderr
         assert [name for (name,) in everything(database)] == [f"{running}template", f"{running}app"]
     assert bench(database, tmp_path, "--only", "floor: claim and finish", "--fresh").returncode == 0
+    assert everything(database) == []
+
+
+def test_whoever_presses_ctrl_c_again_and_again_leaves_nothing_on_the_server(
+    database: Database, tmp_path: Path
+) -> None:
+    command = bench_command(database, tmp_path, "--only", "ours")
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        next(line for line in running.stdout if "ours: " in line)
+        while running.poll() is None:
+            running.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(0.005)
+    assert running.returncode in (130, -signal.SIGINT)  # the last one may come when Python has nobody left to tell
     assert everything(database) == []
 
 
