@@ -28,7 +28,7 @@ class Unreachable(ReproqError):
     """There is no database at that address, or none that lets us in: a usage error."""
 
     def __init__(self, problem: str) -> None:
-        from reproq.db.doctor.reach import way_out
+        from reproq.db.reach import way_out
 
         self.problem = problem
         self.fix = way_out(problem)

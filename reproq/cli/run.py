@@ -72,7 +72,7 @@ def _failure(problem: Exception) -> int:
     from reproq.db.errors import Kind, classify, first_line
 
     late = classify(problem) in (Kind.LATE, Kind.BUSY)
-    said = f"database: {first_line(problem)}{_hint(problem)}{_note(problem)}"
+    said = f"database: {first_line(problem)}{_next_step(problem)}{_note(problem)}"
     return _refuse(said, exits.FAILED if late else exits.USAGE)
 
 
@@ -86,10 +86,13 @@ def _status(problem: ReproqError) -> int:
     return exits.FAILED if failed else exits.USAGE
 
 
-def _hint(problem: Any) -> str:
-    """The next step, of an error that is ours."""
-    hint = problem.diag.message_hint if (problem.sqlstate or "").startswith("RQ") else None
-    return f". {hint}" if hint else ""
+def _next_step(problem: Any) -> str:
+    """Of an error that is ours, and of a connection that didn't come about."""
+    from reproq.db.reach import came_about, way_out
+
+    if (problem.sqlstate or "").startswith("RQ"):
+        return f". {problem.diag.message_hint}" if problem.diag.message_hint else ""
+    return "" if came_about(str(problem)) else f"; {way_out(str(problem))}"
 
 
 def _note(problem: Exception) -> str:

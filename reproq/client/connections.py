@@ -85,6 +85,7 @@ class Connections:
         import psycopg
 
         from reproq.db.connect import connect, is_direct
+        from reproq.db.reach import way_out
 
         try:
             connection = connect(self._dsn, name=self._name)
@@ -92,7 +93,8 @@ class Connections:
                 connection.prepare_threshold = _PREPARE_AFTER
             return connection
         except psycopg.Error as error:
-            raise ConnectionLost(f"can't reach the database, nothing was stored: {_first_line(error)}") from error
+            why = _first_line(error)
+            raise ConnectionLost(f"can't reach the database, nothing was stored: {why}", way_out(why)) from error
 
     def close(self) -> None:
         while self._idle and self._pid == os.getpid():

@@ -136,8 +136,16 @@ def test_a_command_for_applications_does_not_wait_for_a_database(call: Callable[
     status, out, err = call("enqueue", "--dsn", DSN, "shop.pay")
     assert (status, out) == (1, "")
     assert "can't reach the database, nothing was stored" in err
+    assert "Start PostgreSQL, or mind host and port" in err
     assert err.count("\n") == 1
     assert "canary" not in err
+
+
+def test_every_command_says_what_to_do_where_no_database_is(call: Callable[..., Outcome]) -> None:
+    for command in (["tasks", "list"], ["queues", "list"], ["bench"]):
+        status, _out, err = call(*command, "--dsn", DSN)
+        assert (status, err.count("\n"), "canary" in err) == (1, 1, False)
+        assert "Connection refused; start PostgreSQL, or mind host and port" in err
 
 
 def test_no_arguments_show_the_help(call: Callable[..., Outcome]) -> None:

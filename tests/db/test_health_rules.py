@@ -18,8 +18,8 @@ import pytest
 from reproq.db.connect import Connection, as_sql, connect
 from reproq.db.doctor import Finding, Severity, Verdict, bloat, examine, horizon, line, look_around
 from reproq.db.doctor.health import HEALTH
-from reproq.db.doctor.reach import way_out
 from reproq.db.embedded import EmbeddedServer, throwaway
+from reproq.db.reach import way_out
 from reproq.db.security import RULES as SECURITY
 
 BY_NAME = {rule.name: rule for rule in HEALTH}

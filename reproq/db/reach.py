@@ -47,6 +47,14 @@ _WAYS_OUT = (
 _OTHERWISE = "mind the address: postgresql://user:password@host:5432/database"
 
 
+_NEVER_CAME_ABOUT = ("connection failed", "connection is bad", "connection timeout expired", "failed to resolve host")
+
+
 def way_out(problem: str) -> str:
     """The next step for an error of libpq's."""
     return next((way.fix for way in _WAYS_OUT if re.search(way.pattern, problem)), _OTHERWISE)
+
+
+def came_about(problem: str) -> bool:
+    """False for psycopg's words for a connection that was never opened, true for all other errors."""
+    return not problem.startswith(_NEVER_CAME_ABOUT)
