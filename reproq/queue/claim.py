@@ -13,7 +13,8 @@ from reproq.queue.text import array, number, seconds
 
 _CLAIM = (
     b"select id, claim_no, task_type, queue_name, payload_json, attempt_count, max_attempts, timeout_s,"
-    b" idempotency_key, next_hints%s from queues.claim($1, $2, $3, $4, $5, $6, $7, $8)"
+    b" idempotency_key, case when id is null then current_setting('reproq.next_hints')::jsonb else next_hints end%s"
+    b" from (values (1)) answer left join queues.claim($1, $2, $3, $4, $5, $6, $7, $8) on true"
 )
 _WAITED = b", greatest(0, extract(epoch from clock_timestamp() - greatest(run_after, created_at)))::real"
 _TRACE = b", trace"
@@ -46,11 +47,14 @@ def claim(
     pools: list[dict[str, Any]],
     max_bytes: int,
     *,
+    look: bool = False,
     measured: bool = False,
     traced: bool = False,
 ) -> Call:
-    """`hints` = what the last claim answered; None looks from the head. How long a task has waited, and its trace, cost
-    every task a tenth of a microsecond each: only who uses them asks."""
+    """`hints` = what the last claim answered, None looks from the head; `look` = somebody enqueued. How long a task has
+    waited, and its trace, cost every task a tenth of a microsecond each: only who uses them asks."""
+    if look and hints is not None:
+        hints = hints.removesuffix(b"}") + b', "look": true}'
     params = (
         scope.worker_id, scope.queues, scope.prefixes, seconds(lease_s), number(max_tasks), hints, orjson.dumps(pools),
         number(max_bytes),
@@ -60,6 +64,9 @@ def claim(
 
 
 def _claimed(rows: Rows, measured: bool, traced: bool) -> Claimed:
+    hints = rows[-1][9]
+    if rows[-1][0] is None:  # nothing but what the claim has learned
+        return Claimed([], hints)
     executions = [_execution(row) for row in rows]
     if measured:
         for execution, row in zip(executions, rows, strict=True):
@@ -67,7 +74,7 @@ def _claimed(rows: Rows, measured: bool, traced: bool) -> Claimed:
     if traced:
         for execution, row in zip(executions, rows, strict=True):
             execution.trace = row[-1].decode() if row[-1] is not None else None
-    return Claimed(executions, rows[-1][9] if rows else None)
+    return Claimed(executions, hints)
 
 
 def _execution(row: list[Any]) -> Execution:

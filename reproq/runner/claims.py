@@ -4,8 +4,8 @@ Work is claimed a little ahead of the pools: what their recent rate can start wi
 when it has room; one that got nothing waits 5, 20, 80, 320 ms and then the poll interval between its questions.
 
 When nobody got anything the worker lies down: it commits a sleep mark (so that enqueues notify it), and then looks
-once more, from the head: what is committed after the mark wakes it, what was committed before it is seen. A scheduled
-task ends the sleep when it falls due.
+once more: what is committed after the mark wakes it, what was committed before it is seen. A scheduled task ends the
+sleep when it falls due. What looks cost, and how often they may be made, is queues.claim's to know, by its hints.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from reproq.runner.leases import Leases, boottime_ns
 _MARK_S = 20.0
 _RECLAIM_EVERY_S = 5.0
 _BLOATED_MS = 50.0
+_QUIET_S = 1.0
 
 
 class Takes(Protocol):
@@ -55,6 +56,8 @@ class Claims:
         self._stations = stations
         self._taker = taker
         self._hints: bytes | None = None
+        self._look = False  # the next claim is to look for work wherever it may be
+        self._found_at = 0.0
         self._last_at = 0.0
         self._marked_until = 0.0
         self._due_at: float | None = None
@@ -67,9 +70,10 @@ class Claims:
         self.asked = self.empty = self.claimed = 0
 
     def wake(self) -> None:
-        """Somebody enqueued, or a task falls due: look at once, and from the head."""
-        self._hints = None
-        self._due_at = None
+        """Somebody enqueued, or a task falls due: look at once, and from the head if that doesn't take long."""
+        self._look = True
+        if self._due_at is not None and time.monotonic() >= self._due_at:
+            self._due_at = None
         for station in self._stations:
             station.wake()
 
@@ -108,43 +112,57 @@ class Claims:
     def _claim(self, now: float, wanted: int, pools: list[dict[str, Any]]) -> None:
         self.claiming = True
         self._last_at = now
-        hints = self._hints if wanted else None
+        look = self._look and wanted > 0
         call = sql.claim(
             self._scope,
             self._lease_s,
             wanted,
-            hints,
+            self._hints,
             self.as_sql(pools),
             self._taker.room(),
+            look=look,
             measured=self.measured,
             traced=any(station.traces for station in self._stations),
         )
+        if look:
+            self._look = False
         errand = Errand(call, lambda _answer: None, lost=self._lost)
-        errand.done = lambda claimed: self._claimed(claimed, pools, errand.sent_ns)
+        errand.done = lambda claimed: self._claimed(claimed, pools, look, errand.sent_ns)
         self._desk.send(errand)
 
-    def _claimed(self, claimed: Claimed, pools: list[dict[str, Any]], sent_ns: int) -> None:
+    def _claimed(self, claimed: Claimed, pools: list[dict[str, Any]], looked: bool, sent_ns: int) -> None:
         self.claiming = False
+        self._hints = claimed.hints
+        self._note_slow_look(claimed.hints)
         found = claimed.executions
         self.asked += 1
         self.empty += not found
         self.claimed += len(found)
+        now = time.monotonic()
         shares: dict[Station, int] = {}
         if found:
-            self._hints = claimed.hints
             self._marked_until = 0.0
-            self._note_slow_look(claimed.hints)
+            self._found_at = now
             self._leases.add(found, sent_ns + _before_lease_ns(claimed.hints, sent_ns))
             shares = self._taker.take(found)
-        now = time.monotonic()
-        for station, pool in zip(self._stations, pools, strict=True):
-            if pool["free"]:
-                station.got(shares.get(station, 0), pool["free"], now, self._poll_s)
-        if not found and any(pool["free"] for pool in pools):
-            if all(pool["free"] for pool in pools):  # those that asked say nothing about what is there for the others
-                self._hints = None
-            if not any(station.waiting for station in self._stations):
-                self._lie_down(now)
+        asking = [(station, pool) for station, pool in zip(self._stations, pools, strict=True) if pool["free"]]
+        for station, pool in asking:
+            station.got(shares.get(station, 0), pool["free"], now, self._poll_s)
+        if asking and not found:
+            self._found_nothing(now, [station for station, _pool in asking], looked)
+
+    def _found_nothing(self, now: float, asking: list[Station], looked: bool) -> None:
+        """To lie down is to look at all that is scheduled. Where that takes long, a pool that finds nothing must not do
+        it in between any two claims of others that are at work."""
+        all_asked = len(asking) == len(self._stations)
+        if looked and not all_asked:
+            self._look = True  # for the others
+        is_slow = _milliseconds(self._hints, b'"took_ms": ') > _BLOATED_MS
+        if is_slow and not all_asked and now < self._found_at + _QUIET_S:
+            for station in asking:
+                station.next_claim_at = min(station.next_claim_at, self._found_at + _QUIET_S)
+        elif not any(station.waiting for station in self._stations):
+            self._lie_down(now)
 
     def _lie_down(self, now: float) -> None:
         """The mark first; only what is committed after it is sure to wake us, so look again before sleeping."""
@@ -168,6 +186,7 @@ class Claims:
         self.claiming = False
         self.unsure = True
         self._hints = None
+        self._marked_until = 0.0  # if it found anything, it took the mark away
         self._desk.send(
             Errand(lease_sql.recall(self._scope.worker_id, self._leases.all()), self._recalled, lost=self._lost),
             first=True,

@@ -229,3 +229,16 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.005)
+
+
+def hints_after(q: Queue, **named: Any) -> dict[str, Any]:
+    """Claim one of many, so that the hints point into the middle of the lane."""
+    q.enqueue_many("t", [{}] * 300)
+    (row,) = q.claim(1, **named)
+    return dict(row.row["next_hints"])
+
+
+def aged(hints: dict[str, Any], *names: str, seconds: float = 2) -> dict[str, Any]:
+    """As if those moments lay so far back."""
+    then = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - seconds))
+    return hints | dict.fromkeys(names, then)

@@ -26,8 +26,10 @@ def line(q: Queue) -> Iterator[Line]:
     line.close()
 
 
-def claim(line: Line, count: int = 9, hints: bytes | None = None, max_bytes: int = 1 << 20) -> claims.Claimed:
-    claimed: claims.Claimed = line.run(claims.claim(SCOPE, 30, count, hints, POOLS, max_bytes), 20)
+def claim(
+    line: Line, count: int = 9, hints: bytes | None = None, max_bytes: int = 1 << 20, *, look: bool = False
+) -> claims.Claimed:
+    claimed: claims.Claimed = line.run(claims.claim(SCOPE, 30, count, hints, POOLS, max_bytes, look=look), 20)
     return claimed
 
 
@@ -42,7 +44,10 @@ def test_a_claim_becomes_executions_and_hints(q: Queue, line: Line) -> None:
     again = claim(line, 5, claimed.hints)
     assert [(e.id, e.idempotency_key, e.timeout_s) for e in again.executions] == [(second, None, None)]
     assert json.loads(again.executions[0].payload) == {"text": "é"}
-    assert claim(line) == claims.Claimed([], None)
+    nothing = claim(line)
+    assert (nothing.executions, json.loads(nothing.hints or b"")["lanes"]) == ([], "{}")
+    third = q.enqueue()
+    assert [e.id for e in claim(line, hints=nothing.hints, look=True).executions] == [third]
 
 
 def held(q: Queue, line: Line, count: int = 3) -> list[Execution]:

@@ -11,20 +11,7 @@ import pytest
 
 from reproq.db.connect import as_sql
 
-from .conftest import LONG_AGO, Queue, wait_until
-
-
-def hints_after(q: Queue, **named: Any) -> dict[str, Any]:
-    """Claim one of many, so that the hints point into the middle of the lane."""
-    q.enqueue_many("t", [{}] * 300)
-    (row,) = q.claim(1, **named)
-    return dict(row.row["next_hints"])
-
-
-def aged(hints: dict[str, Any], *names: str, seconds: float = 2) -> dict[str, Any]:
-    """As if those moments lay so far back."""
-    then = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - seconds))
-    return hints | dict.fromkeys(names, then)
+from .conftest import LONG_AGO, Queue, aged, hints_after, wait_until
 
 
 def test_within_a_second_a_claim_goes_on_where_the_last_one_ended(q: Queue) -> None:
@@ -200,7 +187,7 @@ def test_an_urgent_task_is_found_where_looks_take_long(q: Queue) -> None:
     assert row.id == urgent
 
 
-@pytest.mark.parametrize(("swept_ms", "found"), [(0.1, ["late", "long-ago"]), (60_000, ["late"])])
+@pytest.mark.parametrize(("swept_ms", "found"), [(0.01, ["late", "long-ago"]), (60_000, ["late"])])
 def test_where_it_takes_long_to_find_all_leases_that_ran_out_those_of_late_are_looked_for(
     q: Queue, swept_ms: float, found: list[str]
 ) -> None:

@@ -234,3 +234,13 @@ def test_what_the_children_report_of_their_types_is_kept(q: Queue) -> None:
     q.declare("t")
     (row,) = q.rows("select * from queues.task_types")
     assert row["max_attempts"] is row["lease"] is None
+
+
+def test_a_sleep_mark_lasts_from_when_the_search_for_what_falls_due_is_over(q: Queue) -> None:
+    """Among the dead entries that an old snapshot keeps that takes longer than the mark lasts."""
+    with q.admin.transaction(force_rollback=True):
+        definition = str(q.value("select pg_get_functiondef('internal.lanes_of'::regproc)"))
+        slow = definition.replace("STABLE", "VOLATILE").replace("begin\n", "begin\n    perform pg_sleep(0.3);\n", 1)
+        q.rows(slow.replace("%", "%%"))
+        q.rows("select queues.lie_down('w', null, null, '0.2 s')")
+        assert q.value("select until - clock_timestamp() > interval '0.1 s' from queues.sleeper")

@@ -2,7 +2,8 @@
 create or replace function internal.read_hints(
     hints jsonb, scope bigint,
     out looked_at timestamptz, out headed_at timestamptz, out took interval,
-    out reclaimed_at timestamptz, out swept_at timestamptz, out sweep_took interval, out last_queue text, out lanes internal.lane[])
+    out reclaimed_at timestamptz, out swept_at timestamptz, out sweep_took interval, out last_queue text,
+    out demanded boolean, out lanes internal.lane[])
     language plpgsql stable
     set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
@@ -10,11 +11,13 @@ declare
     known boolean;
 begin
     took := interval '0';
+    demanded := false;
     if hints is null then
         return;
     end if;
     begin
         last_queue := hints ->> 'queue';
+        demanded := coalesce((hints ->> 'look')::boolean, false);
         looked_at := (hints ->> 'at')::timestamptz;
         headed_at := (hints ->> 'headed')::timestamptz;
         reclaimed_at := (hints ->> 'reclaimed')::timestamptz;
@@ -36,8 +39,12 @@ begin
         raise exception using errcode = 'RQ003', message = 'hints are not what a claim answered',
             hint = 'Pass next_hints of the last row of the last claim as it is, or null to look from the head.';
     end if;
-    if not known then
+    if not known or greatest(looked_at, headed_at) > clock_timestamp() then  -- a clock that was set back, maybe another server's
         looked_at := null;
         took := interval '0';
     end if;
+    reclaimed_at := case when reclaimed_at <= clock_timestamp() then reclaimed_at end;
+    swept_at := case when swept_at <= clock_timestamp() then swept_at end;
+    took := least(took, interval '10 min');
+    sweep_took := least(sweep_took, interval '10 min');
 end $$;

@@ -2,10 +2,12 @@
 --
 -- A claim doesn't start at the head of the index, where dead entries pile up faster than vacuum removes them, but where the
 -- last one of this worker ended: `hints`, in the worker's memory, hold the start of each lane (queue, type, priority). Every
--- 0.8 s, after a notification (hints null), and when a claim comes back short, it looks from the head: so urgent, newly
--- due and late-committed rows are overlooked for a second at most. A look that takes over 50 ms stretches its period to 20
--- times its length, 10 s at most: an old snapshot must not turn the worker into a scanner. If one takes over 2.5 s, it looks
--- every 10 s for lanes that it doesn't know, and from the heads of those that it knows only after 4 times its length.
+-- 0.8 s, after a notification (hints null, or with `"look": true`), and when a claim comes back short, it looks from the head:
+-- so urgent, newly due and late-committed rows are overlooked for a second at most. A look that takes over 50 ms stretches its
+-- period to 20 times its length, 10 s at most: an old snapshot must not turn the worker into a scanner. If one takes over 2.5 s,
+-- it looks every 10 s for lanes that it doesn't know, and from the heads of those that it knows only after 4 times its length.
+-- Where looks take so long, hints keep exhausted lanes, and a claim that is told to look looks beside and behind what it knows
+-- first, and from the heads if that brings nothing (or 8 times their length have passed), as often as it may.
 -- Expired leases are reclaimed once a second on a clock of their own: a claim that is always a little short looks anew each
 -- time, and would never be due. All that ran out are looked at or, where that takes long, those of the last seconds: among the
 -- dead entries before them only what was late or locked can still be found.
@@ -14,7 +16,8 @@
 --
 -- `pools` tells what the worker's pools have free: [{"free": 2, "types": [...]}, {"free": 1, "prefixes": [...]}, {"free": 8}].
 -- `max_bytes` bounds the payloads of an answer; the first row always fits, and the last may be one too many.
--- `next_hints` stands on the last row of an answer; an empty answer has none. Its `before_ms` = how long the claim took until the
+-- `next_hints` stands on the last row of an answer; of an empty answer they are the setting reproq.next_hints, until the end of
+-- the transaction. Its `before_ms` = how long the claim took until the
 -- first row was leased.
 create or replace function queues.claim(
     worker_id text, queues text[], prefixes text[], lease interval, max_tasks integer,
@@ -48,7 +51,10 @@ declare
     began timestamptz;
     before_lease interval;
     reclaimed integer;
+    demanded boolean;
     looked boolean;
+    look_began timestamptz;
+    known internal.lane[];
     rows internal.claimed[] := '{}';
     room bigint := greatest(1, coalesce(max_bytes, 268435456));
     turn record;
@@ -57,39 +63,49 @@ begin
     perform internal.durable_commit();
     free := internal.free_of(pools, max_tasks);
     wanted := least(max_tasks, coalesce((select sum(greatest(f, 0)) from unnest(free) f), 0));
-    select h.* into looked_at, headed_at, took, reclaimed_at, swept_at, sweep_took, last_queue, lanes
+    select h.* into looked_at, headed_at, took, reclaimed_at, swept_at, sweep_took, last_queue, demanded, lanes
     from internal.read_hints(hints, scope) h;
     began := clock_timestamp();
     if reclaimed_at is null or began >= reclaimed_at + interval '1 s' then
-        if swept_at is null or began >= swept_at + sweep_took * 20 then
+        if swept_at is null or began >= swept_at + least(sweep_took * 50, greatest(interval '2 min', sweep_took * 4)) then
             reclaimed := internal.reclaim('-infinity');
             swept_at := began;
-            sweep_took := case when reclaimed < 500 then clock_timestamp() - began else interval '0' end;  -- else there are more
+            sweep_took := case when reclaimed < 500 then clock_timestamp() - began else interval '0' end;
         else
-            perform internal.reclaim(reclaimed_at - interval '5 s');
+            reclaimed := internal.reclaim(reclaimed_at - interval '5 s');
         end if;
-        reclaimed_at := began;
+        reclaimed_at := case when reclaimed < 500 then began else reclaimed_at end;  -- else there are more
     end if;
-    if wanted <= 0 then  -- a worker with no child free: it came for the expired leases
-        return;
+    if looked_at is null then  -- of another scope
+        lanes := null;
     end if;
-    looked := looked_at is null or clock_timestamp() >= looked_at + (
-        case when took > interval '50 ms' then least(took * 20, interval '10 s') else interval '0.8 s' end);
-    loop
+    looked := wanted > 0 and (looked_at is null or demanded or clock_timestamp() >= looked_at + (
+        case when took > interval '50 ms' then least(took * 20, interval '10 s') else interval '0.8 s' end));
+    while wanted > 0 loop  -- else no child is free, and the worker came for the leases
         if looked then
-            looked_at := clock_timestamp();
+            look_began := clock_timestamp();
             if flow.keys then
                 perform internal.sweep_keys();
             end if;
             if flow.parents then
                 perform internal.tell_children();
             end if;
-            if lanes is not null and looked_at < headed_at + took * 4 then
+            if lanes <> '{}' and took > interval '50 ms' and look_began < headed_at + (
+                case when demanded then greatest(took * 8, interval '10 s') else took * 4 end)
+            then
                 lanes := internal.look(queues, prefixes, pools, internal.unbundled(lanes));
             else
-                headed_at := looked_at;
+                known := lanes;
+                headed_at := look_began;
                 lanes := internal.look(queues, prefixes, pools, '{}');
                 took := clock_timestamp() - headed_at;
+                if took > interval '50 ms' then
+                    lanes := internal.with_exhausted(lanes, known, '{}', headed_at - interval '1 s');
+                end if;
+                demanded := false;
+            end if;
+            if not demanded then
+                looked_at := look_began;
             end if;
             if last_queue is null then  -- who carries no hints (an alarm, another language) must not always begin with the first
                 select l.queue_name into last_queue from unnest(lanes) l group by l.queue_name order by random() limit 1;
@@ -108,13 +124,18 @@ begin
         end if;
         room := turn.room;
         rows := rows || turn.rows;
-        lanes := turn.lanes;
+        lanes := case when took > interval '50 ms' and cardinality(turn.lanes) <> cardinality(lanes)
+                      then internal.with_exhausted(turn.lanes, lanes, turn.rows, '-infinity') else turn.lanes end;
         free := turn.free;
         last_queue := turn.last_queue;
-        exit when looked or cardinality(rows) >= wanted or room <= 0 or clock_timestamp() < looked_at + took * 4;
+        exit when cardinality(rows) >= wanted or room <= 0 or (cardinality(rows) > 0 and took > interval '50 ms');
+        exit when (looked and not demanded) or clock_timestamp() < case when looked then headed_at else looked_at end + took * 4;
         looked := true;
+        demanded := false;
     end loop;
     if cardinality(rows) = 0 then
+        perform set_config('reproq.next_hints', internal.write_hints(
+            scope, looked_at, headed_at, took, reclaimed_at, swept_at, sweep_took, last_queue, lanes)::text, true);
         return;
     end if;
     if flow.audits then

@@ -5,12 +5,12 @@ create or replace function queues.lie_down(worker_id text, queues text[], prefix
     set search_path = pg_catalog, pg_temp
     set jit = off set enable_seqscan = off set enable_bitmapscan = off set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_variable
+declare
+    next_due timestamptz := (
+        select min(l.run_after) from internal.lanes_of(queues, prefixes, '{}') l where l.run_after > now());
 begin
     insert into queues.sleeper as s (worker_id, queues, prefixes, until)
     values (worker_id, queues, prefixes, clock_timestamp() + least(expiry, interval '1 minute'))
     on conflict on constraint sleeper_pkey do update set until = excluded.until, queues = excluded.queues, prefixes = excluded.prefixes;
-    return (
-        select min(l.run_after) - clock_timestamp()
-        from internal.lanes_of(queues, prefixes, '{}') l
-        where l.run_after > now());
+    return next_due - clock_timestamp();
 end $$;
