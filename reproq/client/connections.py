@@ -38,23 +38,14 @@ class Connections:
 
         try:
             return self._row(sql, values)
-        except psycopg.OperationalError as lost:
-            if not _is_loss(lost):
-                raise _explained(lost) from lost
-            if not repeatable:
-                raise _unsure(lost) from lost
         except (psycopg.Error, UnicodeEncodeError) as error:
-            raise _explained(error) from error
-        return self._again(sql, values)
-
-    def _again(self, sql: str, values: Sequence[object]) -> tuple[Any, ...] | None:
-        import psycopg
-
+            if not (repeatable and _is_loss(error)):
+                raise _explained(error, repeatable) from error
         self.close()  # what broke one connection broke the others
         try:
             return self._row(sql, values)
         except psycopg.Error as error:
-            raise _explained(error) from error
+            raise _explained(error, repeatable) from error
 
     def _row(self, sql: str, values: Sequence[object]) -> tuple[Any, ...] | None:
         connection = self._take()
@@ -122,22 +113,32 @@ def _keep_if_idle(connection: Connection, idle: deque[Connection]) -> None:
         connection.close()
 
 
-def _is_loss(error: psycopg.OperationalError) -> bool:
-    """No code = the connection broke; 57P0x = the server was shutting down; 25006 = it is a standby now."""
+def _is_loss(error: BaseException) -> bool:
+    """No code = the connection broke; 57P0x = the server was shutting down."""
+    import psycopg
+
+    if not isinstance(error, psycopg.OperationalError):
+        return False
     state = error.sqlstate
     return state is None or state in ("57P01", "57P02", "57P03") or state.startswith("08")
 
 
-def _unsure(lost: BaseException) -> ConnectionLost:
+def _explained(error: BaseException, repeatable: bool) -> ClientError:
+    if _is_loss(error):
+        return _unsure(error, repeatable)
+    return translated(error) or ClientError(_first_line(error), None, getattr(error, "sqlstate", None))
+
+
+def _unsure(lost: BaseException, repeatable: bool) -> ConnectionLost:
+    why = _first_line(lost)
+    if repeatable:
+        return ConnectionLost(
+            f"the connection broke twice before the answer came ({why})", "the same call can be repeated safely"
+        )
     return ConnectionLost(
-        f"the connection broke before the answer came ({_first_line(lost)})",
+        f"the connection broke before the answer came ({why})",
         "it may or may not have been stored; with an idempotency_key the same call can be repeated safely",
     )
-
-
-def _explained(error: BaseException) -> ClientError:
-    known = translated(error)
-    return known or ClientError(_first_line(error), None, getattr(error, "sqlstate", None))
 
 
 def _first_line(error: BaseException) -> str:

@@ -371,13 +371,15 @@ class Pool:
 
     def _begun_of(self, child: Child, count: int) -> int:
         """How many of the first `count` tasks it has begun: it reads a task when it begins it, so what answers one that
-        it hasn't read isn't that task's answer."""
-        if self.kind.packets and child.lines and (head := child.back.head()):
+        it hasn't read isn't that task's answer, nor what answers one that it gets while we go through these lines."""
+        if not self.kind.packets or not child.lines:
+            return count
+        if head := child.back.head():
             unread = run_line_id(head)
             for n, execution in enumerate(islice(child.lines, count)):
                 if execution.id == unread:
                     return n
-        return count
+        return min(count, len(child.lines))
 
     def _whole_lines(self, child: Child, data: bytes) -> bytes:
         child.parts.append(data)

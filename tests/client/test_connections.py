@@ -14,7 +14,7 @@ from reproq.client import (
     Client,
     ConnectionLost,
 )
-from tests.client.database_view import TYPE, count, cut_connections, wait_until
+from tests.client.database_view import TYPE, count, cut_connections, finish, wait_until
 from tests.conftest import Database
 
 
@@ -40,13 +40,13 @@ def lock_table(database: Database) -> psycopg.Connection[Any]:
     return holder
 
 
-def is_waiting(database: Database) -> bool:
+def is_waiting(database: Database, calls: int = 1) -> bool:
     ((waiting,),) = database.execute(
         "select count(*) from pg_stat_activity where datname = %s and application_name = 'reproq client' "
         "and wait_event_type = 'Lock'",
         database.name,
     )
-    return bool(waiting)
+    return bool(waiting == calls)
 
 
 def test_a_connection_that_breaks_before_the_answer_is_never_repeated_blindly(
@@ -70,6 +70,22 @@ def test_an_enqueue_with_a_key_is_repeated_after_a_broken_connection(client: Cli
         holder.rollback()
         assert call.result(20) > 0
     assert count(database) == 1
+
+
+def test_a_call_whose_repetition_is_lost_too_may_be_made_again_and_a_wait_does_so(
+    client: Client, database: Database
+) -> None:
+    task_id = client.enqueue(TYPE)
+    with ThreadPoolExecutor(2) as pool, lock_table(database) as holder:
+        wait, status = pool.submit(client.result, task_id, 30), pool.submit(client.status, task_id)
+        for _ in range(2):
+            wait_until(lambda: is_waiting(database, 2))
+            cut_connections(database)
+        with pytest.raises(ConnectionLost, match=r"broke twice .* can be repeated safely"):
+            status.result(20)
+        holder.rollback()
+        finish(database, task_id, "status = 'SUCCESSFUL', result_json = '7'")
+        assert wait.result(30) == 7
 
 
 def test_a_client_is_shared_by_many_threads(client: Client, database: Database) -> None:
