@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reproq.executor.members import Child, Kind
 from reproq.executor.order import Orders
@@ -36,10 +40,14 @@ class Owner:
         while self.ready and child.pool.hand(child, self.ready[0], order(self.ready[0])):
             self.ready.popleft()
 
-    def child_garbled(self, _child: Child, why: str) -> None:
+    def child_garbled(self, child: Child, why: str) -> None:
         self.garbled.append(why)
+        self.gets_back(child.pool.take_back(child))
 
     def child_ended(self, _child: Child, _exit: dict[str, Any], unread: list[Execution]) -> None:
+        self.gets_back(unread)
+
+    def gets_back(self, unread: list[Execution]) -> None:
         self.ready.extendleft(reversed(unread))
 
 
@@ -63,16 +71,21 @@ class Played:
         for task_id in task_ids:
             assert self.pool.hand(self.child, execution(task_id), order(execution(task_id)))
 
-    def begins(self, count: int) -> None:
-        for _ in range(count):
-            os.read(self.source, 1 << 16)
+    def begins(self, count: int) -> list[int]:
+        return [json.loads(os.read(self.source, 1 << 16))["id"] for _ in range(count)]
 
-    def says(self, *lines: bytes) -> None:
+    def writes(self, *lines: bytes) -> None:
         os.write(self.sink, b"".join(lines))
+
+    def is_read(self) -> None:
         self.pool._readable(self.child, 0)
 
+    def says(self, *lines: bytes) -> None:
+        self.writes(*lines)
+        self.is_read()
+
     def ends_with(self, *lines: bytes) -> None:
-        os.write(self.sink, b"".join(lines))
+        self.writes(*lines)
         self.ends()
 
     def ends(self) -> None:
@@ -81,12 +94,20 @@ class Played:
         self.pool.ended(self.child.key, {}, 0.0)
 
 
+@contextmanager
+def playing() -> Iterator[Played]:
+    played = Played()
+    try:
+        yield played
+    finally:
+        if played.pool.children:
+            played.ends()
+
+
 @pytest.fixture
 def played() -> Iterator[Played]:
-    played = Played()
-    yield played
-    if played.pool.children:
-        played.ends()
+    with playing() as played:
+        yield played
 
 
 def execution(task_id: int) -> Execution:
@@ -126,3 +147,52 @@ def test_no_answer_counts_for_a_task_that_the_child_gets_while_its_answers_are_r
     speak(answer(1), answer(2), answer(3), answer(4))
     assert [task_id for task_id, _ in played.owner.answered] == [1]
     assert played.owner.garbled == ["it answered a task that it hadn't begun"]
+
+
+_TASKS = range(1, 30)
+_STEPS = st.lists(
+    st.sampled_from(["hand", "hand", "begin", "begin", "answer", "answer", "read", "take back"]),
+    min_size=20,
+    max_size=120,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(steps=_STEPS, lies=st.booleans())
+def test_in_whatever_order_lines_go_and_come_back_no_task_is_lost_and_none_answered_that_had_not_begun(
+    steps: list[str], lies: bool
+) -> None:
+    with playing() as played:
+        begun, running = play(played, steps)
+        lied = lies and running is not None
+        if lied:
+            played.writes(*(answer(begun[-1] + n) for n in range(3)))
+
+    owner = played.owner
+    answered = [task_id for task_id, _ in owner.answered]
+    died = [one.id for one in played.child.lines]
+    assert answered + died == begun
+    assert sorted([*begun, *(one.id for one in owner.ready)]) == list(_TASKS)
+    assert lied or (owner.garbled, died) == ([], [] if running is None else [running])
+
+
+def play(played: Played, steps: list[str]) -> tuple[list[int], int | None]:
+    """Answers which tasks the child began, and which it was running in the end."""
+    owner, child = played.owner, played.child
+    owner.ready.extend(map(execution, _TASKS))
+    begun: list[int] = []
+    running = None
+    for step in steps:
+        if step == "hand" and owner.ready and played.pool.hand(child, owner.ready[0], order(owner.ready[0])):
+            owner.ready.popleft()
+        elif step == "begin" and running is None and child.back.head():
+            (running,) = played.begins(1)
+            begun.append(running)
+        elif step == "answer" and running is not None:
+            played.writes(answer(running))
+            running = None
+        elif step == "read":
+            played.is_read()
+        elif step == "take back":
+            owner.gets_back(played.pool.take_back(child))
+    return begun, running
