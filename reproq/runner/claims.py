@@ -5,7 +5,8 @@ when it has room; one that got nothing waits 5, 20, 80, 320 ms and then the poll
 
 When nobody got anything the worker lies down: it commits a sleep mark (so that enqueues notify it), and then looks
 once more: what is committed after the mark wakes it, what was committed before it is seen. A scheduled task ends the
-sleep when it falls due. What looks cost, and how often they may be made, is queues.claim's to know, by its hints.
+sleep when it falls due. A claim takes back what ran out of its lease, so it waits after an outage until the heartbeat
+has been accepted: else it would take back our own tasks, whose results are on their way. What looks cost, and how often they may be made, is queues.claim's to know, by its hints.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from reproq.runner.leases import Leases, boottime_ns
 
 _MARK_S = 20.0
 _RECLAIM_EVERY_S = 5.0
+_UNSURE_S = 0.1
 _BLOATED_MS = 50.0
 _QUIET_S = 1.0
 
@@ -95,6 +97,8 @@ class Claims:
         asking = [station.next_claim_at for station, pool in zip(self._stations, pools, strict=True) if pool["free"]]
         first = min(asking, default=now + _RECLAIM_EVERY_S)
         if first <= now or now - self._last_at >= _RECLAIM_EVERY_S:
+            if not self._leases.are_sure():
+                return _UNSURE_S
             self._claim(now, min(MAX_BATCH, sum(pool["free"] for pool in pools)), pools)
             return _RECLAIM_EVERY_S
         return (first if self._due_at is None else min(first, self._due_at)) - now

@@ -31,6 +31,7 @@ class Leases:
         self._lock = threading.Lock()
         self._held: dict[tuple[int, int], Execution] = {}
         self._guarded: int | None = None
+        self._sure_until = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -44,6 +45,8 @@ class Leases:
     def add(self, executions: Iterable[Execution], sent_ns: int) -> None:
         deadline = sent_ns + self._ours_ns
         with self._lock:
+            if not self._held:
+                self._sure_until = deadline
             for e in executions:
                 e.deadline = deadline
                 self._held[e.id, e.claim_no] = e
@@ -54,14 +57,19 @@ class Leases:
                 live = (e.deadline for e in self.all() if not e.over and e.deadline > now)
                 self._guard(min(live, default=deadline), {})
 
+    def are_sure(self) -> bool:
+        """Whether nothing is held whose lease may have run out since a claim or a heartbeat was last accepted."""
+        return not self._held or boottime_ns() < self._sure_until
+
     def drop(self, execution: Execution) -> None:
         self._held.pop((execution.id, execution.claim_no), None)
 
     def kept(self, executions: Iterable[Execution], busy: Iterable[Execution], sent_ns: int) -> None:
         """After a heartbeat: these are ours for longer; those are locked by somebody, and their old deadline stands."""
         with self._lock:
+            self._sure_until = sent_ns + self._ours_ns
             for e in executions:
-                e.deadline = sent_ns + self._ours_ns
+                e.deadline = self._sure_until
             late = {id(e): e for e in busy}
             but = {e.child_key: e.deadline for e in late.values() if e.child_key is not None and not e.over}
             # One that is over is in no child: while its finish waits, it must not cost that child's next task its life.

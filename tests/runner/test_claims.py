@@ -56,7 +56,12 @@ class Office:
             cast(Any, SimpleNamespace(idle=True, send=lambda errand, **_how: self.sent.append(errand))),
             Scope(b"w", None, None),
             cast(Any, SimpleNamespace(lease_s=30.0, poll_interval_s=1.0, leave_unknown=False)),
-            cast(Any, SimpleNamespace(add=lambda _found, at_ns: self.leased_at.append(at_ns), all=dict)),
+            cast(
+                Any,
+                SimpleNamespace(
+                    add=lambda _found, at_ns: self.leased_at.append(at_ns), all=dict, are_sure=lambda: True
+                ),
+            ),
             cast(Any, [*pools]),
             cast(Any, taker),
         )

@@ -48,6 +48,8 @@ class Proxy:
         self._deaf = threading.Event()
         self.swallowed = threading.Event()
         self.refusing = False
+        self.only = b""  # lines whose first words don't hold this are turned away
+        self.turned_away = 0
         self.asked = 0
         self._server = threading.Thread(target=self._serve, daemon=True)
         self._server.start()
@@ -107,9 +109,14 @@ class Proxy:
 
     def _ask(self, line: Line) -> None:
         try:
+            is_new = True
             while data := line.near.recv(65536):
                 if self._deaf.is_set():
                     continue
+                if is_new and self.only not in data:
+                    self.turned_away += 1
+                    break
+                is_new = False
                 with self._lock:
                     self.asked += 1
                     line.asked = (line.asked + data)[-200_000:]

@@ -160,6 +160,28 @@ def test_a_finish_waits_as_long_as_it_takes_for_a_server_that_refuses(house: Hou
     assert (row["status"], row["claim_no"], runs(house)) == ("SUCCESSFUL", 1, [task_id])
 
 
+def test_a_result_that_waits_for_longer_than_its_lease_is_recorded_whichever_connection_comes_back_first(
+    house: House, proxy: Proxy
+) -> None:
+    """A claim takes back leases that ran out: not those of its own worker, whose heartbeat would be accepted."""
+    task_id = house.enqueue("marks", {"waits": True}, max_attempts=1)
+    worker = house.worker("--lease", "3s", dsn=f"{proxy.dsn}?sslmode=disable&gssencmode=disable").ready()
+    house.wait_mark("pid")
+    proxy.refusing = True
+    proxy.cut()
+    worker.wait_event("database_lost")
+    house.mark("go").touch()
+    is_over = "select leased_until < clock_timestamp() from queues.task_runs where id = %s"
+    wait_until(lambda: house.sql(is_over, task_id)[0][0], "the end of the lease")
+    proxy.only, proxy.refusing = b"reproq claims", False
+    wait_until(lambda: any("claims" in e["message"] for e in worker.events("database_back")), "claims to be back")
+    others = proxy.turned_away
+    wait_until(lambda: proxy.turned_away >= others + 4, "the others to be turned away")
+    proxy.only = b""
+    row = house.final(task_id)
+    assert (row["status"], row["attempt_count"], row["claim_no"]) == ("SUCCESSFUL", 1, 1)
+
+
 @pytest.fixture
 def own_house(tmp_path: Path) -> Iterator[House]:
     """On a server of its own, which the test may stop."""
