@@ -129,7 +129,7 @@ def _serve(wire: Wire, handlers: dict[str, Handler]) -> None:
     """One turn per task: every microsecond here is paid per task."""
     from time import monotonic_ns, process_time
 
-    from reproq.executor.envelopes import failure, no_handler, success
+    from reproq.executor.envelopes import failure, no_handler, noisy, success
     from reproq.executor.output import Output
     from reproq.executor.title import Title
     from reproq.executor.usage import Usage
@@ -150,7 +150,8 @@ def _serve(wire: Wire, handlers: dict[str, Handler]) -> None:
         except BaseException as error:  # noqa: BLE001  (sys.exit() in a task is its failure, not our end)
             line = failure(order, error, usage.of(monotonic_ns() - began, cpu))
         output.flush()
-        wire.wait_until_log_is_read()
+        if not wire.wait_until_log_is_read():
+            line = noisy(line)
         wire.send(line)
         wire.forget_cancels()
 

@@ -157,20 +157,23 @@ class Wire:
             line = line[written:]
             written = os.write(self.sink, line)
 
-    def wait_until_log_is_read(self) -> None:
-        """Before the answer: until then all output is this task's, and the runner has it when the answer comes."""
+    def wait_until_log_is_read(self) -> bool:
+        """Before the answer: until then all output is this task's, and the runner has it when the answer comes.
+        False: in vain."""
         if self._log_is_pipe:
             ioctl(self.log, FIONREAD, self._waiting)
             if self._waiting != _EMPTY:
-                self._wait_for_reader()
+                return self._wait_for_reader()
+        return True
 
-    def _wait_for_reader(self) -> None:
+    def _wait_for_reader(self) -> bool:
         """A pipe can't be polled for having been read. Bounded: a leftover process may write without end."""
         pause, until = 0.00005, time.monotonic() + _DRAIN_S
         while self._waiting != _EMPTY and time.monotonic() < until:
             time.sleep(pause)
             pause = min(pause * 2, 0.005)
             ioctl(self.log, FIONREAD, self._waiting)
+        return self._waiting == _EMPTY
 
 
 def _peeker(source: int) -> Callable[[], bytes] | None:

@@ -105,8 +105,8 @@ class PipeBack:
 class Child:
     __slots__ = (
         "_tail", "_tail_size", "alarm", "back", "before", "boot_failed", "born", "cannot_fork", "garbled", "key",
-        "lines", "log", "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served", "shallow",
-        "size", "station", "stdin", "stdout", "uid", "unwritten",
+        "lines", "log", "noisy", "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served",
+        "shallow", "size", "station", "stdin", "stdout", "uid", "unwritten",
     )  # fmt: skip
 
     def __init__(self, pool: Pool, key: str, stdin: int, stdout: int, log: int, back: SocketBack | PipeBack) -> None:
@@ -123,6 +123,7 @@ class Child:
         self.ready_at = 0.0
         self.retiring = False
         self.garbled = False
+        self.noisy = False  # it prints, though its task is over
         self.boot_failed = False
         self.cannot_fork: str | None = None  # a template's reason not to be one
         self.before: tuple[int, int] | None = None  # id and claim_no of the task before the one that runs

@@ -29,6 +29,7 @@ from reproq.models.execution import Execution
 # A larger buffer would be mapped and unmapped anew for each read: 20 µs instead of 1.
 _CHUNK = 64 * 1024
 _LONG_CHUNK = 1024 * 1024  # of a line that is longer than that
+_LOG_CHUNKS = 2  # a pipe holds one
 _STOP = b'{"v":1,"do":"stop"}\n'
 _UMASK = 0o077  # what a task writes is nobody else's, unless it says so
 _OOM_SCORE = 500  # when memory runs out, a task goes before its worker
@@ -319,7 +320,8 @@ class Pool:
         self._read_log(child)
 
     def _read_log(self, child: Child) -> None:
-        while True:
+        """What was in the pipe, and no more: a leftover process may fill it as fast as we read."""
+        for _ in range(_LOG_CHUNKS):
             try:
                 data = os.read(child.log, _CHUNK)
             except BlockingIOError:

@@ -46,10 +46,14 @@ def read_envelope(line: bytes, task_id: int, claim_no: int, *, trusted: bool = F
         outcome = {"id": task_id, "claim_no": claim_no, "success": True, "payload": envelope.get("payload")}
         if "cpu_s" in envelope or "ran_s" in envelope:
             _measure(envelope, outcome)
+        if "noisy" in envelope:
+            outcome["noisy"] = envelope["noisy"] is True
         return outcome | _word(envelope) if trusted else outcome
     if success is not False:
         raise BadEnvelope("success is neither true nor false")
     outcome = {"id": task_id, "claim_no": claim_no, "success": False, **_failure(envelope, error, invalid)}
+    if "noisy" in envelope:
+        outcome["noisy"] = envelope["noisy"] is True
     return outcome | _word(envelope) if trusted else outcome
 
 

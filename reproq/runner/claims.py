@@ -5,8 +5,10 @@ when it has room; one that got nothing waits 5, 20, 80, 320 ms and then the poll
 
 When nobody got anything the worker lies down: it commits a sleep mark (so that enqueues notify it), and then looks
 once more: what is committed after the mark wakes it, what was committed before it is seen. A scheduled task ends the
-sleep when it falls due. A claim takes back what ran out of its lease, so it waits after an outage until the heartbeat
-has been accepted: else it would take back our own tasks, whose results are on their way. What looks cost, and how often they may be made, is queues.claim's to know, by its hints.
+sleep when it falls due. What looks cost, and how often they may be made, is queues.claim's to know, by its hints.
+
+A claim takes back all leases that ran out. So after an outage it waits until the heartbeat has been accepted: else it
+would take back our own tasks, whose results are on their way.
 """
 
 from __future__ import annotations

@@ -83,6 +83,8 @@ class Floor:
                 self.child_garbled(child, str(exc))
             return
         execution.weight = len(line)
+        if outcome.pop("noisy", False):
+            self._make_way(child)
         outcome["ran_s"] = ran_s = _ran_s(execution, outcome.get("ran_s"), time.monotonic())
         child.station.note(ran_s)
         if child.printed:
@@ -107,6 +109,18 @@ class Floor:
             self.handout.take_back(child)
             say(Event.BAD_ENVELOPE, f"child {child.key} answered a task twice", logging.WARNING, child=child.key)
 
+    def _make_way(self, child: Child) -> None:
+        """Each of its tasks would wait for its output to be read, in vain, and all others for us who read it."""
+        child.retiring = child.noisy = True
+        self.handout.take_back(child)
+        say(
+            Event.CHILD_RECYCLED,
+            f"child {child.key} isn't silent when its task is over: something that a task left behind (a process, a "
+            "thread) prints without end; another child takes its place",
+            logging.WARNING,
+            child=child.key,
+        )
+
     def _free(self, child: Child) -> None:
         execution = child.execution
         assert execution is not None
@@ -115,6 +129,8 @@ class Floor:
         if following is not None:
             self.handout.goes_on(child, following)
         elif child.retiring:
+            if child.noisy:
+                self._keeper.kill(child, signal.SIGKILL)
             self.fill_pools()
 
     def _swept(self, child: Child) -> None:

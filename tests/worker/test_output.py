@@ -54,6 +54,25 @@ def closes(payload):
 def leaves(payload):
     subprocess.Popen(["sh", "-c", "while :; do echo noise; sleep 0.01; done"])
     return "left"
+
+@task("nothing")
+def nothing(payload): ...
+
+@task("process")
+def process(payload):
+    subprocess.Popen(["yes"])
+
+@task("loop")
+def loop(payload):
+    subprocess.Popen(["sh", "-c", "while :; do echo noise; done"])
+
+@task("thread")
+def thread(payload):
+    import threading
+    def talk():
+        while True:
+            print("noise")
+    threading.Thread(target=talk, daemon=payload["daemon"]).start()
 """
 
 WAYS = ("print", "stderr", "write", "printf", "grandchild", "its stderr")
@@ -141,6 +160,22 @@ def test_a_leftover_that_prints_without_end_holds_nothing_up(house: House) -> No
     worker = house.worker("--until-empty")
     assert worker.status() == 0
     assert {row["result_json"] for row in house.finals(ids)} == {"left"}
+
+
+@pytest.mark.parametrize(
+    ("leaver", "payload"),
+    [("process", {}), ("loop", {}), ("thread", {"daemon": True}), ("thread", {"daemon": False})],
+    ids=["yes", "a loop of a shell", "a thread", "a thread that is waited for"],
+)
+def test_a_leftover_that_prints_as_fast_as_it_can_keeps_neither_its_child_nor_the_worker_for_long(
+    house: House, leaver: str, payload: dict[str, bool]
+) -> None:
+    first = house.enqueue(leaver, payload, priority=1)
+    ids = house.enqueue_many("nothing", [{}] * 3000)
+    worker = house.worker("--processes", "2", "--until-empty")
+    assert worker.status() == 0
+    assert {row["status"] for row in house.finals([first, *ids])} == {"SUCCESSFUL"}
+    assert len(worker.events("task_output")) < 100_000
 
 
 def test_a_payload_never_appears_in_the_log_unless_a_task_prints_it(house: House) -> None:
