@@ -226,9 +226,9 @@ def held(lab: Lab) -> Values:
     if len(rates) < 4:
         raise LeftOut(f"only {len(rates)} pieces of {piece:g} s were measured")
     after = rates[2:]
-    two_minutes = after[min(len(after), 12) - 1]
+    two_minutes = min(len(after), 12)
     return {
-        "flat.held.120": two_minutes,
+        "flat.held.120": statistics.fmean(after[max(0, two_minutes - 3) : two_minutes]),
         "flat.held.600": statistics.fmean(after[-_PIECES_OF_A_MINUTE:]),  # a look from the heads takes seconds by then
         "flat.held.empty": max(rates[:2]),
         "detail": {**done.details, "each": rates},

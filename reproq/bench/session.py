@@ -57,10 +57,11 @@ def named(steps: Sequence[Step], words: Sequence[str]) -> list[Step]:
     found = [
         step
         for step in steps
-        if not words or any(word.lower() in f"{step.section} {step.name}".lower() for word in words)
+        if not words or any(word and word.lower() in f"{step.section} {step.name}".lower() for word in words)
     ]
     if not found:
-        raise ReproqError(f"no step's name holds {' or '.join(words)}; `--list` shows them")
+        wanted = " or ".join(word or "''" for word in words)
+        raise ReproqError(f"no step's name holds {wanted}; `--list` shows them")
     return found
 
 

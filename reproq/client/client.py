@@ -105,7 +105,10 @@ class Client:
         return self._wait(task_id, limit)
 
     def status(self, task_id: int) -> TaskStatus:
-        row = self._connections.row(STATUS, [_id(task_id)], repeatable=True)
+        return self._status(task_id)
+
+    def _status(self, task_id: int, until: float | None = None) -> TaskStatus:
+        row = self._connections.row(STATUS, [_id(task_id)], repeatable=True, until=until)
         if row is None:
             raise UnknownTask(f"no task {task_id}", "it was never stored, was purged, or belongs to another login")
         return TaskStatus(*row)
@@ -133,7 +136,7 @@ class Client:
         while True:
             seen = "unreachable database"
             try:
-                status = self.status(task_id)
+                status = self._status(task_id, time.monotonic() + PATIENCE if limit is None else limit)
                 if status.is_over:
                     return status
                 seen, heard = f"status {status.status}", time.monotonic()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from reproq.client.errors import ClientError, ConnectionLost, translated
 
 if TYPE_CHECKING:
-    import psycopg
-
-    Connection = psycopg.Connection[tuple[object, ...]]
+    from reproq.db.connect import PatientConnection as Connection
 
 
+_PATIENCE_S = 5.0  # with a server that doesn't take a connection
 _PREPARE_AFTER = 3  # parsing and planning a call cost 40 µs
 
 
@@ -32,23 +32,27 @@ class Connections:
         self._idle: deque[Connection] = deque()
         self._of_parent: list[deque[Connection]] = []
 
-    def row(self, sql: str, values: Sequence[object], *, repeatable: bool) -> tuple[Any, ...] | None:
-        """Run one statement that commits by itself, and answer its first row."""
+    def row(
+        self, sql: str, values: Sequence[object], *, repeatable: bool, until: float | None = None
+    ) -> tuple[Any, ...] | None:
+        """Run one statement that commits by itself, and answer its first row. `until` (monotonic): wait no longer."""
         import psycopg
 
         try:
-            return self._row(sql, values)
+            return self._row(sql, values, until)
         except (psycopg.Error, UnicodeEncodeError) as error:
-            if not (repeatable and _is_loss(error)):
+            is_late = until is not None and time.monotonic() >= until
+            if not (repeatable and _is_loss(error)) or is_late:
                 raise _explained(error, repeatable) from error
         self.close()  # what broke one connection broke the others
         try:
-            return self._row(sql, values)
+            return self._row(sql, values, until)
         except psycopg.Error as error:
             raise _explained(error, repeatable) from error
 
-    def _row(self, sql: str, values: Sequence[object]) -> tuple[Any, ...] | None:
-        connection = self._take()
+    def _row(self, sql: str, values: Sequence[object], until: float | None) -> tuple[Any, ...] | None:
+        connection = self._take(until)
+        connection.patient_until = until
         try:
             row = connection.execute(sql.encode(), values).fetchone()
         except BaseException:
@@ -58,7 +62,7 @@ class Connections:
         self._idle.append(connection)
         return row
 
-    def _take(self) -> Connection:
+    def _take(self, until: float | None) -> Connection:
         if self._pid != os.getpid():
             self._of_parent.append(self._idle)  # closing them would end the parent's sessions
             self._idle, self._pid = deque(), os.getpid()
@@ -70,16 +74,18 @@ class Connections:
             if _is_alive(connection):
                 return connection
             connection.close()
-        return self._open()
+        return self._open(until)
 
-    def _open(self) -> Connection:
+    def _open(self, until: float | None) -> Connection:
         import psycopg
 
         from reproq.db.connect import connect, is_direct
         from reproq.db.reach import way_out
 
         try:
-            connection = connect(self._dsn, name=self._name)
+            patience_s = _PATIENCE_S if until is None else min(_PATIENCE_S, max(0.0, until - time.monotonic()))
+            connection = connect(self._dsn, name=self._name, timeout_s=patience_s)
+            connection.patient_until = until
             if is_direct(connection):
                 connection.prepare_threshold = _PREPARE_AFTER
             return connection
@@ -132,9 +138,7 @@ def _explained(error: BaseException, repeatable: bool) -> ClientError:
 def _unsure(lost: BaseException, repeatable: bool) -> ConnectionLost:
     why = _first_line(lost)
     if repeatable:
-        return ConnectionLost(
-            f"the connection broke twice before the answer came ({why})", "the same call can be repeated safely"
-        )
+        return ConnectionLost(f"no answer came ({why})", "the same call can be repeated safely")
     return ConnectionLost(
         f"the connection broke before the answer came ({why})",
         "it may or may not have been stored; with an idempotency_key the same call can be repeated safely",

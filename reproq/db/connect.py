@@ -6,15 +6,44 @@ needs it sets with SET LOCAL.
 """
 
 import math
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 Connection = psycopg.Connection[tuple[object, ...]]
+Result = TypeVar("Result")
+
+
+class PatientConnection(psycopg.Connection[tuple[object, ...]]):
+    """`patient_until` (monotonic) is when to give up waiting for an answer: a server that is frozen says nothing for
+    ever, though its host acknowledges what we send. The connection is of no use then."""
+
+    patient_until: float | None = None
+
+    def wait(self, gen: Generator[Any, Any, Result], *how: Any, **else_: Any) -> Result:
+        until = self.patient_until
+        return super().wait(gen if until is None else _until(gen, until), *how, **else_)
+
+
+def _until(gen: Generator[Any, Any, Result], moment: float) -> Generator[Any, Any, Result]:
+    """A generator of psycopg's, which is told ten times a second that nothing has come."""
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() >= moment:
+                raise psycopg.OperationalError("no answer came in time")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+
+
 AsyncConnection = psycopg.AsyncConnection[tuple[object, ...]]
 
 # A dead peer is noticed within 15 s when idle (keepalives) and within 10 s while bytes are unacknowledged.
@@ -27,10 +56,10 @@ _LIVENESS = {
 }
 
 
-def connect(dsn: str, *, name: str, timeout_s: float = 5) -> Connection:
+def connect(dsn: str, *, name: str, timeout_s: float = 5) -> PatientConnection:
     """Open an autocommit connection that notices a dead peer; a value in the DSN wins over ours."""
     with _nothing_left_open():
-        return psycopg.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
+        return PatientConnection.connect(dsn, **options(dsn, name=name, timeout_s=timeout_s))
 
 
 async def connect_async(dsn: str, *, name: str, timeout_s: float = 5) -> AsyncConnection:

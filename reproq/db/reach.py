@@ -41,7 +41,10 @@ _WAYS_OUT = (
         "too many clients|remaining connection slots|too many connections",
         "end some sessions, raise max_connections, or put a pooler before the server",
     ),
-    _WayOut("starting up|shutting down|recovery mode", "wait: the server is on its way up or down"),
+    _WayOut(
+        "starting up|shutting down|recovery mode|not yet accepting connections|closed the connection unexpectedly",
+        "wait: the server is on its way up or down",
+    ),
     _WayOut("SSL|certificate", "mind sslmode and sslrootcert of the address"),
 )
 _OTHERWISE = "mind the address: postgresql://user:password@host:5432/database"

@@ -153,6 +153,7 @@ def test_whoever_presses_ctrl_c_again_and_again_leaves_nothing_on_the_server(
         (["--database-url", ""], "--database-url is empty"),
         (["--results", "/proc/nope/there"], "no folder can be made at /proc/nope/there"),
         (["--only", "no such step"], "no step's name holds no such step"),
+        (["--only", ""], "no step's name holds ''"),
         (["--list", "--only", "no such step"], "no step's name holds no such step"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from reproq.client import (
 )
 from tests.client.database_view import TYPE, cut_connections, finish, stored
 from tests.conftest import Database
+from tests.worker.proxy import Proxy
 
 
 def test_a_result_is_waited_for(client: Client, database: Database) -> None:
@@ -71,6 +73,16 @@ def test_waiting_survives_a_database_that_goes_away(client: Client, database: Da
             cut_connections(database)
         finish(database, task_id, "status = 'SUCCESSFUL', result_json = '7'")
         assert waiting.result(30) == 7
+
+
+def test_a_time_out_holds_though_the_server_says_nothing_any_more(database: Database) -> None:
+    proxy = Proxy(database)
+    with closing(proxy), Client(database.app_dsn.replace(f":{database.server.port}/", f":{proxy.port}/")) as client:
+        task_id = client.enqueue(TYPE)
+        proxy.go_deaf()
+        for _connection in ("open", "new"):
+            with pytest.raises(TimeoutError, match="unreachable database"):
+                client.result(task_id, timeout=0.2)
 
 
 @pytest.mark.parametrize("task_id", [0, -1, 2**63, "7", None, True, 999])

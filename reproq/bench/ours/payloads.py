@@ -7,7 +7,7 @@ from reproq.bench.figures import Figure, Step, Values
 from reproq.bench.lab import Lab
 from reproq.bench.ours.throughput import NOOP_FLAGS
 
-_SIZES = {"1 KB": (1_000, 8_000.0), "100 KB": (100_000, 300.0), "1 MB": (1_000_000, 30.0)}
+_SIZES = {"1 KB": (1_000, 20_000.0), "100 KB": (100_000, 2_000.0), "1 MB": (1_000_000, 60.0)}
 _CHUNK_BYTES = 20_000_000
 
 
@@ -22,7 +22,8 @@ def _step(name: str) -> Step:
             database.settle()
             done = drain(lab, database, Plan(last, lab.seconds(30), NOOP_FLAGS))
         lab.rates[key] = done.rate
-        memory = {f"{key}.{part}": done.details.get(f"each_{part} MB", 0.0) for part in ("runner", "child")}
+        parts = {part: done.details.get(f"each_{part} MB") for part in ("runner", "child")}
+        memory = {f"{key}.{part}": value for part, value in parts.items() if value}
         return {key: done.rate, **memory, "detail": done.details}
 
     figures = [
