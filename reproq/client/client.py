@@ -54,7 +54,7 @@ class Client:
         """Store one task and answer its id; it is committed when this returns."""
         sql, values = _enqueue(task_type, payload, options)
         repeatable = options.get("idempotency_key") is not None
-        return int(self._value(sql, values, repeatable=repeatable))
+        return int(self._text(sql, values, repeatable=repeatable))
 
     def enqueue_many(self, task_type: str, payloads: Iterable[Payload], **options: Unpack[ManyOptions]) -> list[int]:
         """Store many tasks of one type in one statement, all or none; answers their ids in order."""
@@ -79,7 +79,7 @@ class Client:
         self, event_type: str, subject: str | None = None, data: Data = None, *, ordered: bool = True
     ) -> str:
         """Publish one event to every sink that wants its type; answers the id that receivers see."""
-        return str(self._value(PUBLISH, _event(event_type, subject, data, ordered)))
+        return self._text(PUBLISH, _event(event_type, subject, data, ordered))
 
     @staticmethod
     def publish_event_in(
@@ -125,8 +125,14 @@ class Client:
         """Open a task that is over once more: the same row, with as many attempts more as its type has."""
         return str(self._value("select queues.replay(%s::text::bigint)", [_id(task_id)]))
 
-    def _value(self, sql: str, values: list[Any], *, repeatable: bool = False) -> Any:
-        row = self._connections.row(sql, values, repeatable=repeatable)
+    def _text(self, sql: str, values: list[Any], *, repeatable: bool = False) -> str:
+        text = self._connections.text(sql, values, repeatable=repeatable)
+        if text is None:
+            raise ClientError("the database answered nothing")
+        return text
+
+    def _value(self, sql: str, values: list[Any]) -> Any:
+        row = self._connections.row(sql, values, repeatable=False)
         if row is None:
             raise ClientError("the database answered nothing")
         return row[0]

@@ -11,17 +11,18 @@ import os
 import select
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reproq.client.errors import ClientError, ConnectionLost, translated
 
 if TYPE_CHECKING:
-    from reproq.db.connect import PatientConnection as Connection
+    from reproq.db.calls import Calls
+    from reproq.db.connect import PatientConnection
 
+Answer = TypeVar("Answer")
 
 _PATIENCE_S = 5.0  # with a server that doesn't take a connection
-_PREPARE_AFTER = 3  # parsing and planning a call cost 40 µs
 
 
 class Connections:
@@ -29,66 +30,72 @@ class Connections:
         self._dsn = dsn
         self._name = name
         self._pid = os.getpid()
-        self._idle: deque[Connection] = deque()
-        self._of_parent: list[deque[Connection]] = []
+        self._idle: deque[Calls] = deque()
+        self._of_parent: list[deque[Calls]] = []
+
+    def text(self, sql: str, values: Sequence[str | None], *, repeatable: bool) -> str | None:
+        """Run one statement that commits by itself, and answer its one text."""
+        return self._ask(lambda calls: calls.text(sql, values), repeatable, None)
 
     def row(
         self, sql: str, values: Sequence[object], *, repeatable: bool, until: float | None = None
     ) -> tuple[Any, ...] | None:
-        """Run one statement that commits by itself, and answer its first row. `until` (monotonic): wait no longer."""
+        """The same with its first row, as Python's objects. `until` (monotonic): wait no longer."""
+        return self._ask(lambda calls: calls.connection.execute(sql.encode(), values).fetchone(), repeatable, until)
+
+    def _ask(self, question: Callable[[Calls], Answer], repeatable: bool, until: float | None) -> Answer:
         import psycopg
 
         try:
-            return self._row(sql, values, until)
+            return self._once(question, until)
         except (psycopg.Error, UnicodeEncodeError) as error:
             is_late = until is not None and time.monotonic() >= until
             if not (repeatable and _is_loss(error)) or is_late:
                 raise _explained(error, repeatable) from error
         self.close()  # what broke one connection broke the others
         try:
-            return self._row(sql, values, until)
+            return self._once(question, until)
         except psycopg.Error as error:
             raise _explained(error, repeatable) from error
 
-    def _row(self, sql: str, values: Sequence[object], until: float | None) -> tuple[Any, ...] | None:
-        connection = self._take(until)
-        connection.patient_until = until
+    def _once(self, question: Callable[[Calls], Answer], until: float | None) -> Answer:
+        calls = self._take(until)
+        calls.connection.patient_until = until
         try:
-            row = connection.execute(sql.encode(), values).fetchone()
+            answer = question(calls)
         except BaseException:
             # Interrupted in the middle, the connection would hand this answer to the next caller.
-            _keep_if_idle(connection, self._idle)
+            _keep_if_idle(calls, self._idle)
             raise
-        self._idle.append(connection)
-        return row
+        self._idle.append(calls)
+        return answer
 
-    def _take(self, until: float | None) -> Connection:
+    def _take(self, until: float | None) -> Calls:
         if self._pid != os.getpid():
             self._of_parent.append(self._idle)  # closing them would end the parent's sessions
             self._idle, self._pid = deque(), os.getpid()
         while self._idle:
             try:
-                connection = self._idle.pop()
+                calls = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if _is_alive(connection):
-                return connection
-            connection.close()
+            if _is_alive(calls.connection):
+                return calls
+            calls.connection.close()
         return self._open(until)
 
-    def _open(self, until: float | None) -> Connection:
+    def _open(self, until: float | None) -> Calls:
         import psycopg
 
-        from reproq.db.connect import connect, is_direct
+        from reproq.db.calls import Calls
+        from reproq.db.connect import connect
         from reproq.db.reach import way_out
 
         try:
             patience_s = _PATIENCE_S if until is None else min(_PATIENCE_S, max(0.0, until - time.monotonic()))
             connection = connect(self._dsn, name=self._name, timeout_s=patience_s)
             connection.patient_until = until
-            if is_direct(connection):
-                connection.prepare_threshold = _PREPARE_AFTER
-            return connection
+            return Calls(connection)
         except psycopg.Error as error:
             why = _first_line(error)
             raise ConnectionLost(f"can't reach the database, nothing was stored: {why}", way_out(why)) from error
@@ -96,12 +103,12 @@ class Connections:
     def close(self) -> None:
         while self._idle and self._pid == os.getpid():
             try:
-                self._idle.pop().close()
+                self._idle.pop().connection.close()
             except IndexError:
                 return
 
 
-def _is_alive(connection: Connection) -> bool:
+def _is_alive(connection: PatientConnection) -> bool:
     """An idle server has nothing to say but farewell (or a changed setting: then a new connection costs little)."""
     if connection.closed:
         return False
@@ -110,11 +117,12 @@ def _is_alive(connection: Connection) -> bool:
     return not watch.poll(0)
 
 
-def _keep_if_idle(connection: Connection, idle: deque[Connection]) -> None:
+def _keep_if_idle(calls: Calls, idle: deque[Calls]) -> None:
     from psycopg.pq import TransactionStatus
 
+    connection = calls.connection
     if not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE:
-        idle.append(connection)
+        idle.append(calls)
     else:
         connection.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,16 @@ def is_waiting(database: Database, calls: int = 1) -> bool:
     return bool(waiting == calls)
 
 
+def waits_since(database: Database) -> object:
+    """When the call that waits now began."""
+    rows = database.execute(
+        "select query_start from pg_stat_activity where datname = %s and application_name = 'reproq client' "
+        "and wait_event_type = 'Lock'",
+        database.name,
+    )
+    return rows[0][0] if rows else None
+
+
 def test_a_connection_that_breaks_before_the_answer_is_never_repeated_blindly(
     client: Client, database: Database
 ) -> None:
@@ -86,6 +97,23 @@ def test_a_call_whose_repetition_is_lost_too_may_be_made_again_and_a_wait_does_s
         holder.rollback()
         finish(database, task_id, "status = 'SUCCESSFUL', result_json = '7'")
         assert wait.result(30) == 7
+
+
+def test_whoever_presses_ctrl_c_while_a_call_waits_stores_nothing(database: Database) -> None:
+    script = (
+        "import sys; from reproq import Client; c = Client(sys.argv[1])\n"
+        "try: c.enqueue('a')\nexcept KeyboardInterrupt: print('interrupted', c.enqueue('b') > 0)"
+    )
+    with lock_table(database) as holder:
+        command = [sys.executable, "-c", script, database.app_dsn]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as caller:
+            wait_until(lambda: is_waiting(database))
+            first = waits_since(database)
+            caller.send_signal(signal.SIGINT)
+            wait_until(lambda: waits_since(database) not in (first, None))
+            holder.rollback()
+            assert caller.communicate(timeout=30)[0].strip() == "interrupted True"
+    assert database.execute("select task_type::text from queues.task_runs") == [("b",)]
 
 
 def test_a_client_is_shared_by_many_threads(client: Client, database: Database) -> None:
