@@ -15,14 +15,12 @@ _LONGEST = 8 * 1024
 class TaskOutput:
     def __init__(self) -> None:
         self._parts: dict[str, bytes] = {}
-        self._left: dict[
-            str, int
-        ] = {}  # lines that the task may still have logged; -1: it has been told that no more are
+        self._left: dict[str, int] = {}  # lines that may still be logged; -1: it has been said that no more are
 
     def say(self, child: Child, data: bytes) -> None:
         """`child.printed` counts what the current task printed, these bytes included."""
         before = child.printed - len(data)
-        left = _MOST_LINES if before == 0 else self._left.get(child.key, -1)
+        left = self._left.get(child.key, _MOST_LINES) if before else _MOST_LINES
         if left < 0:
             return
         text = self._parts.pop(child.key, b"") + data[: MOST_LOGGED - before]
