@@ -20,6 +20,11 @@ def run_line_id(head: bytes) -> int | None:
     return int(head[len(_RUN) : end]) if head.startswith(_RUN) and end > 0 else None
 
 
+def answer_head(e: Execution) -> bytes:
+    """How our own child begins its answer."""
+    return b'{"v":1,"id":%d,"claim_no":%d,' % (e.id, e.claim_no)
+
+
 class Orders:
     """`worker_name` is what children see of their worker; the part that makes a fence stays with the runner."""
 

@@ -18,18 +18,14 @@ from collections import deque
 from collections.abc import Callable
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
-from itertools import islice
 from typing import Any, Protocol
 
 from reproq.executor.guard_client import Guard
+from reproq.executor.hearing import Hearing, Listener
 from reproq.executor.members import PACKET, Child, Kind, PipeBack, SocketBack
-from reproq.executor.order import run_line_head, run_line_id
+from reproq.executor.order import run_line_head
 from reproq.models.execution import Execution
 
-# A larger buffer would be mapped and unmapped anew for each read: 20 µs instead of 1.
-_CHUNK = 64 * 1024
-_LONG_CHUNK = 1024 * 1024  # of a line that is longer than that
-_LOG_CHUNKS = 2  # a pipe holds one
 _STOP = b'{"v":1,"do":"stop"}\n'
 _UMASK = 0o077  # what a task writes is nobody else's, unless it says so
 _OOM_SCORE = 500  # when memory runs out, a task goes before its worker
@@ -46,15 +42,12 @@ class Watcher(Protocol):
 
 class Owner(Protocol):
     def child_ready(self, child: Child, hello: bytes) -> bool: ...
-    def child_answered(self, child: Child, line: bytes) -> None: ...
-    def child_garbled(self, child: Child, why: str) -> None: ...
-    def child_printed(self, child: Child, data: bytes) -> None: ...
     def child_ended(self, child: Child, exit_: dict[str, Any], unread: list[Execution]) -> None: ...
     def child_not_started(self, child: Child, why: str) -> None: ...
 
 
 class Pool:
-    def __init__(self, kind: Kind, watcher: Watcher, owner: Owner, max_line: int) -> None:
+    def __init__(self, kind: Kind, watcher: Watcher, owner: Owner, listener: Listener, max_line: int) -> None:
         self.kind = kind
         self.children: dict[str, Child] = {}
         self.idle: deque[Child] = deque()
@@ -63,7 +56,7 @@ class Pool:
         self.types: dict[str, Any] = {}
         self._watcher = watcher
         self._owner = owner
-        self._max_line = max_line
+        self._hearing = Hearing(self, listener, watcher.unwatch, max_line)
         self.started_count = 0  # since the worker began
         self._not_before = 0.0
         self._failed_at = 0.0
@@ -135,9 +128,7 @@ class Pool:
 
     def hear(self, child: Child) -> None:
         """What it has said by now. It is to be ended because of a task: it may have answered, and begun the next."""
-        self._log_readable(child, 0)  # of our own children it reads the answers too
-        if not self.kind.packets:
-            self._read(child)
+        self._hearing.hear(child)
 
     def tell(self, child: Child, line: bytes) -> None:
         """A line beside the task's (cancel, stop). Lost if the pipe is full: a kill follows anyway."""
@@ -159,7 +150,7 @@ class Pool:
         if child.lines:
             return child.lines[0]
         if child.parts:
-            self._garbled(child, "it left half a line behind its answer")
+            self._hearing.is_garbled(child, "it left half a line behind its answer", None)
         self.release(child)
         return None
 
@@ -201,7 +192,7 @@ class Pool:
             return
         self._forget_template(child)
         unread = self.take_back(child)
-        self._read_all(child)
+        self._hearing.hear_last_words(child)
         unread += self.take_back(child)  # what was handed to it because of what it had said last
         self._close(child)
         if child.ready and now - child.ready_at > _PROVEN_S:
@@ -256,8 +247,8 @@ class Pool:
             for fd in theirs:
                 os.close(fd)
         self.children[key] = child
-        self._watcher.watch(log, partial(self._log_readable, child), early=True)
-        self._watcher.watch(stdout, partial(self._readable, child), calm=True)
+        self._watcher.watch(log, partial(self._hearing.log_readable, child), early=True)
+        self._watcher.watch(stdout, partial(self._hearing.readable, child), calm=True)
         if kind.greeting:
             self.tell(child, kind.greeting)
         return child
@@ -312,113 +303,10 @@ class Pool:
         if not child.unwritten:
             self._watcher.unwatch(child.stdin)
 
-    def _log_readable(self, child: Child, _event: int) -> None:
-        """Whose output is it? Our own child answers only when its log has been read: answers that have come are older
-        than what is in the log. Others answer when they like, but have one task, and the log is read first."""
-        if self.kind.packets:
-            self._read(child)
-        self._read_log(child)
-
-    def _read_log(self, child: Child) -> None:
-        """What was in the pipe, and no more: a leftover process may fill it as fast as we read."""
-        for _ in range(_LOG_CHUNKS):
-            try:
-                data = os.read(child.log, _CHUNK)
-            except BlockingIOError:
-                return
-            if not data:
-                self._watcher.unwatch(child.log)
-                return
-            child.keep(data)
-            self._owner.child_printed(child, data)
-            if len(data) < PACKET:
-                return
-
-    def _readable(self, child: Child, _event: int) -> None:
-        self._read(child)
-
-    def _read_all(self, child: Child) -> None:
-        """The last words of a child that has ended."""
-        if not self.kind.packets:
-            self._read_log(child)
-        while self._read(child):
-            pass
-        self._read_log(child)
-
-    def _read(self, child: Child) -> bool:
-        """The hot path: one read, an answer or several."""
-        try:
-            data = os.read(child.stdout, _LONG_CHUNK if child.parts else _CHUNK)
-        except BlockingIOError:
+    def is_up(self, child: Child, hello: bytes) -> bool:
+        """It has said that it is ready. Whether its first line is what it has to be."""
+        if not self._owner.child_ready(child, hello):
             return False
-        if not data:
-            self._watcher.unwatch(child.stdout)
-            return False
-        if child.garbled:
-            return True
-        if child.parts or data[-1] != 10:
-            data = self._whole_lines(child, data)
-            if not data:
-                return True
-        lines = [data] if data.find(b"\n") == len(data) - 1 else data.split(b"\n")[:-1]
-        begun = self._begun_of(child, len(lines))
-        if len(lines) > 1 and len(child.lines) <= 1:
-            self._garbled(child, "it answered more lines than it was given")
-        elif begun < len(lines):
-            self._lines(child, lines[: begun - 1] if begun else [])
-            self._garbled(child, "it answered a task that it hadn't begun")
-        else:
-            self._lines(child, lines)
-        return True
-
-    def _begun_of(self, child: Child, count: int) -> int:
-        """How many of the first `count` tasks it has begun: it reads a task when it begins it, so what answers one that
-        it hasn't read isn't that task's answer, nor what answers one that it gets while we go through these lines."""
-        if not self.kind.packets or not child.lines:
-            return count
-        if head := child.back.head():
-            unread = run_line_id(head)
-            for n, execution in enumerate(islice(child.lines, count)):
-                if execution.id == unread:
-                    return n
-        return min(count, len(child.lines))
-
-    def _whole_lines(self, child: Child, data: bytes) -> bytes:
-        child.parts.append(data)
-        child.size += len(data)
-        if child.ready and not child.lines:
-            self._garbled(child, "it wrote without being asked")
-            return b""
-        if b"\n" not in data:
-            if child.size > self._max_line:
-                self._garbled(child, f"its answer is longer than {self._max_line} bytes")
-            return b""
-        lines, _, rest = b"".join(child.parts).rpartition(b"\n")
-        child.parts = [rest] if rest else []
-        child.size = len(rest)
-        return lines + b"\n"
-
-    def _lines(self, child: Child, lines: list[bytes]) -> None:
-        for line in lines:
-            if not child.garbled:
-                self._line(child, line)
-
-    def _line(self, child: Child, line: bytes) -> None:
-        if child.unwritten:
-            self._garbled(child, "it answered before it had read its task")
-        elif len(line) > self._max_line and child.lines:
-            self._owner.child_garbled(child, f"its answer is longer than {self._max_line} bytes")
-        elif child.lines:
-            self._owner.child_answered(child, line)
-        elif not child.ready:
-            self._hello(child, line)
-        else:
-            self._garbled(child, "it answered without being asked")
-
-    def _hello(self, child: Child, line: bytes) -> None:
-        if not self._owner.child_ready(child, line):
-            self._garbled(child, "its first line is not a ready line")
-            return
         child.ready = self.ever_ready = True
         child.ready_at = time.monotonic()
         child.forget_output()
@@ -426,21 +314,13 @@ class Pool:
             self._fork_or_not(child)
         elif not child.retiring:
             self.idle.append(child)
+        return True
 
     def _fork_or_not(self, template: Child) -> None:
         if template.cannot_fork:
             self._forks, self._template = False, None
             self.retire(template)
         self.fill(template.ready_at)
-
-    def _garbled(self, child: Child, why: str) -> None:
-        """Nothing that it says can be trusted any more."""
-        child.parts.clear()
-        child.size = 0
-        child.retiring = child.garbled = True
-        if child in self.idle:
-            self.idle.remove(child)
-        self._owner.child_garbled(child, why)
 
 
 def _confined(child: Child) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where tasks meet children: what an answer or a death of one means for the other."""
+"""Where tasks meet children: what the beginning or the end of one means for the other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reproq.executor.guard_client import GuardGone
 from reproq.executor.members import Child
 from reproq.executor.pool import Pool
 from reproq.log import Event, say
-from reproq.models.envelope import BadEnvelope, Outcome, read_envelope
+from reproq.models.envelope import Outcome
 from reproq.models.execution import End, Execution
-from reproq.models.states import FailureKind
 from reproq.queue import workers
-from reproq.runner.books import Books, failure
+from reproq.runner.answers import Answers, explain
+from reproq.runner.books import Books
 from reproq.runner.crew import Station
 from reproq.runner.deaths import OomWatch, cause_of, outcome_of
 from reproq.runner.desk import Desk, Errand
@@ -25,7 +25,6 @@ from reproq.runner.handout import Handout
 from reproq.runner.hello import read_hello
 from reproq.runner.keeper import Keeper
 from reproq.runner.loop import Loop
-from reproq.runner.output import TaskOutput
 from reproq.runner.stops import Stops
 
 _BOOTS = 5
@@ -49,9 +48,9 @@ class Floor:
         self._desk = desk
         self._stations = stations
         self._max_memory = settings.max_memory
-        self._output = TaskOutput()
+        self.answers = Answers(loop, keeper, books, handout, self.fill_pools)
+        self._output = self.answers.output
         self._oom = OomWatch()
-        self._contained: set[str] = set()
         self._sessions: dict[str, str] = {}
         self.handout = handout
         self.stops = Stops(loop, keeper, books.leases, settings.kill_grace_s, self._child_of, handout.take_back)
@@ -66,115 +65,6 @@ class Floor:
         """No child begins anything more, and none is started."""
         self.closing = True
         self.handout.take_back_all()
-
-    # -- answers ---------------------------------------------------------------------------------------------------
-
-    def child_answered(self, child: Child, line: bytes) -> None:
-        execution = child.execution
-        assert execution is not None
-        if execution.end is End.BAD_ENVELOPE:
-            return
-        try:
-            outcome = read_envelope(line, execution.id, execution.claim_no, trusted=child.pool.kind.is_system)
-        except BadEnvelope as exc:
-            if _answers(line, child.before):
-                self._repeated(child)
-            else:
-                self.child_garbled(child, str(exc))
-            return
-        execution.weight = len(line)
-        if outcome.pop("noisy", False):
-            self._make_way(child)
-        outcome["ran_s"] = ran_s = _ran_s(execution, outcome.get("ran_s"), time.monotonic())
-        child.station.note(ran_s)
-        if child.printed:
-            self._output.end(child)
-        if outcome["success"] and execution.end is End.CANCELLED and not outcome.get("finished"):
-            outcome |= failure(execution, FailureKind.INTERRUPTED, "it was cancelled")  # only how it ended is told
-        if not outcome["success"] or "cpu_s" in outcome:
-            _explain(child, execution, outcome)
-        if outcome.pop("finished", False):
-            self._books.committed(execution, outcome)
-        elif execution.task_type in self._contained or child.pool.kind.contain:
-            self._keeper.sweep(child, outcome)
-            return
-        else:
-            self._books.record(execution, outcome)
-        self._free(child)
-
-    def _repeated(self, child: Child) -> None:
-        """It said something more about the task before: not the fault of the one that runs."""
-        if not child.retiring:
-            child.retiring = True
-            self.handout.take_back(child)
-            say(Event.BAD_ENVELOPE, f"child {child.key} answered a task twice", logging.WARNING, child=child.key)
-
-    def _make_way(self, child: Child) -> None:
-        """Each of its tasks would wait for its output to be read, in vain, and all others for us who read it."""
-        if child.noisy:
-            return
-        child.retiring = child.noisy = True
-        self.handout.take_back(child)
-        say(
-            Event.CHILD_RECYCLED,
-            f"child {child.key} isn't silent when its task is over: something that a task left behind (a process, a "
-            "thread) prints without end; another child takes its place",
-            logging.WARNING,
-            child=child.key,
-        )
-
-    def _free(self, child: Child) -> None:
-        execution = child.execution
-        assert execution is not None
-        child.before = execution.id, execution.claim_no
-        following = child.pool.answered(child)
-        if following is not None:
-            self.handout.goes_on(child, following)
-        elif child.retiring:
-            if child.noisy:
-                self._keeper.kill(child, signal.SIGKILL)
-            self.fill_pools()
-
-    def _swept(self, child: Child) -> None:
-        """Nothing that the task started is alive any more."""
-        outcome = self._keeper.after_death.pop(child.key, None)
-        execution = child.execution
-        if outcome is not None and execution is not None:
-            self._books.record(execution, outcome)
-            self._free(child)
-
-    def child_garbled(self, child: Child, why: str) -> None:
-        """Its answer can't be trusted, and neither can the child: it gets no more tasks. What waited in it goes to
-        others, and if it has gone on to the next task, that one may end."""
-        child.retiring = True
-        self.handout.take_back(child)
-        execution = child.execution
-        say(
-            Event.BAD_ENVELOPE,
-            f"child {child.key}: {why}",
-            logging.WARNING,
-            child=child.key,
-            task_id=execution.id if execution else None,
-        )
-        if execution is not None and execution.end is None:
-            outcome = failure(execution, FailureKind.BAD_ENVELOPE, f"its answer is no envelope: {why}")
-            outcome["ran_s"] = time.monotonic() - execution.handed_at
-            _explain(child, execution, outcome)
-            if len(child.lines) > 1 and not child.garbled:
-                if child.printed:
-                    self._output.end(child)
-                self._books.record(execution, outcome)
-                self._free(child)
-                return
-            execution.end = End.BAD_ENVELOPE
-            self._keeper.after_death[child.key] = outcome
-        self._keeper.kill(child, signal.SIGKILL)
-
-    def child_printed(self, child: Child, data: bytes) -> None:
-        if child.ready:  # what a boot prints is told when it is over: a failed one tells it itself, and once
-            self._output.say(child, data)
-
-    # -- beginnings and ends of children ---------------------------------------------------------------------------
 
     def fill_pools(self) -> None:
         if self.closing or not self._keeper.up:
@@ -209,8 +99,8 @@ class Floor:
             child.pool.types = types
             self.handout.forget_routes()
             every = {name: given for station in self._stations for name, given in station.pool.types.items()}
-            self._contained = {name for name, given in every.items() if given.get("contain")}
-            child.station.contains = not self._contained.isdisjoint(types)
+            self.answers.contained = {name for name, given in every.items() if given.get("contain")}
+            child.station.contains = not self.answers.contained.isdisjoint(types)
             self.types_changed(every)
         if child.cannot_fork:
             say(
@@ -237,8 +127,8 @@ class Floor:
             for execution in child.lines:
                 if not execution.begun:  # it was read, and its answer can't be trusted
                     self.handout.begins(child, execution)
-                self._died(child, execution, exit_, prepared, oom)
-                prepared = None
+                known = prepared if prepared is not None and prepared["id"] == execution.id else None
+                self._died(child, execution, exit_, known, oom)
             child.lines.clear()
         elif child.boot_failed and not self.closing:
             self._boot_failed(child, f"child {child.key} ended while it started: {_exit_text(exit_)}", child.tail())
@@ -272,7 +162,7 @@ class Floor:
             self.interrupted(execution)
             return
         outcome["ran_s"] = time.monotonic() - execution.handed_at
-        _explain(child, execution, outcome)
+        explain(child, execution, outcome)
         outcome["detail"] |= {name: exit_.get(name) for name in ("exit_code", "signal", "cpu_s", "max_rss_kb")}
         child.station.done += 1
         self._books.record(execution, outcome)
@@ -361,34 +251,9 @@ class Floor:
         elif name == "start_failed":
             pool.start_failed(key, event["error"], now)
         elif name == "swept":
-            self._swept(pool.children[key])
+            self.answers.swept(pool.children[key])
         elif name == "exited":
             pool.ended(key, event, now)
-
-
-def _ran_s(execution: Execution, said_s: float | None, now: float) -> float:
-    """By the child's own clock, as far as that can be: it may have answered long before we looked."""
-    possible = said_s is not None and 0 <= said_s <= now - execution.claimed_at
-    return float(said_s) if possible else now - execution.handed_at  # type: ignore[arg-type]
-
-
-def _explain(child: Child, execution: Execution, outcome: Outcome) -> None:
-    """What the event that ends an execution should tell. What a success printed is in the log."""
-    outcome["detail"] = {
-        "child": child.key,
-        "pid": child.pid,
-        "duration_s": round(outcome["ran_s"], 6),
-        "cpu_s": outcome.pop("cpu_s", None),
-        "max_rss_kb": outcome.pop("max_rss_kb", None),
-        "output": None if outcome["success"] else child.tail() or None,
-    }
-
-
-def _answers(line: bytes, task: tuple[int, int] | None) -> bool:
-    try:
-        return task is not None and bool(read_envelope(line, *task))
-    except BadEnvelope:
-        return False
 
 
 def _why_not(said: dict[str, Any]) -> str | None:

@@ -70,7 +70,9 @@ class Runner:
         self.handout = Handout(self.books, self.stations, self.worker_id, settings.max_in_flight)
         self.floor = Floor(settings, self.loop, self.keeper, self.books, self.finish_desk, self.stations, self.handout)
         for kind in crew.kinds(settings):
-            self.stations.append(crew.Station(Pool(kind, self.loop, self.floor, settings.max_envelope)))
+            self.stations.append(
+                crew.Station(Pool(kind, self.loop, self.floor, self.floor.answers, settings.max_envelope))
+            )
         self.claims = Claims(self.claim_desk, self._scope, settings, self.leases, self.stations, self)
         self.heart = Heart(
             dsn, self.worker_id, settings.lease_s, settings.heartbeat_s, self.leases, self, self.loop.post

@@ -9,7 +9,7 @@ import pytest
 
 from reproq.executor.members import Child
 from reproq.models.execution import Execution
-from reproq.runner import floor as room
+from reproq.runner import answers
 from reproq.runner.floor import Floor
 
 
@@ -31,4 +31,4 @@ def test_a_child_that_could_not_be_started_is_a_failed_boot_unless_the_worker_en
 def test_how_long_a_task_ran_is_believed_as_far_as_it_can_be(said: float | None, believed: float) -> None:
     execution = Execution(1, 1, "t", "default", "{}", 1, 3, None, None)
     execution.claimed_at, execution.handed_at = 100.0, 101.5
-    assert room._ran_s(execution, said, 102.0) == pytest.approx(believed)
+    assert answers._ran_s(execution, said, 102.0) == pytest.approx(believed)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+from itertools import chain
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
-from tests.worker.harness import House
+from tests.worker.harness import House, Worker, processes, wait_until
 
 APP = """
 import gc, json
@@ -30,13 +33,23 @@ def neighbour(payload, ctx):
     ledger(ctx)
     return "ran"
 
+def unheard(payload, ctx):
+    # From here on the runner hears nothing, until it goes on and hears all at once.
+    if ctx.attempt > 1:
+        raise Fail("once is enough")
+    if payload["unheard"]:
+        with open(f"/proc/{os.getppid()}/stat") as guard:
+            os.kill(int(guard.read().rpartition(")")[2].split()[1]), signal.SIGSTOP)
+
 @task("twice-at-once")
 def twice_at_once(payload, ctx):
+    unheard(payload, ctx)
     says(success(ctx.id, ctx.claim_no), success(ctx.id, ctx.claim_no))
     time.sleep(0.3)
 
 @task("twice-later")
 def twice_later(payload, ctx):
+    unheard(payload, ctx)
     says(success(ctx.id, ctx.claim_no))
     time.sleep(0.2)
     says(success(ctx.id, ctx.claim_no))
@@ -44,24 +57,49 @@ def twice_later(payload, ctx):
 
 @task("answers-for-others")
 def answers_for_others(payload, ctx):
+    unheard(payload, ctx)
     says(*(success(n, 1) for n in range(ctx.id, ctx.id + 3)))
     os._exit(0)
 
 @task("garbage")
 def garbage(payload, ctx):
+    unheard(payload, ctx)
     says(b"hello")
+
+@task("much-garbage")
+def much_garbage(payload, ctx):
+    unheard(payload, ctx)
+    says(b"hello", b"", success(ctx.id + 2, 1), b"{}")
+
+@task("garbage-before-its-answer")
+def garbage_before_its_answer(payload, ctx):
+    unheard(payload, ctx)
+    os.write(wire().sink, b"hello")
 
 @task("garbage-and-a-long-sleep")
 def garbage_and_a_long_sleep(payload, ctx):
+    unheard(payload, ctx)
     says(b"hello")
     time.sleep(60)
 
 @task("too-long-an-answer")
 def too_long_an_answer(payload, ctx):
+    unheard(payload, ctx)
+    return "x" * 3000
+
+@task("too-long-a-line")
+def too_long_a_line(payload, ctx):
+    unheard(payload, ctx)
     says(b" " * 3000)
+
+@task("much-too-long-an-answer")
+def much_too_long_an_answer(payload, ctx):
+    unheard(payload, ctx)
+    return "x" * 300_000
 
 @task("times-out", timeout=0.2)
 def times_out(payload, ctx):
+    unheard(payload, ctx)
     time.sleep(60)
 
 @task("leaves-its-child-stuck")
@@ -84,8 +122,12 @@ BAD = {
     "twice-later": None,
     "answers-for-others": "bad_envelope",
     "garbage": "bad_envelope",
+    "much-garbage": "bad_envelope",
+    "garbage-before-its-answer": "bad_envelope",
     "garbage-and-a-long-sleep": "bad_envelope",
     "too-long-an-answer": "bad_envelope",
+    "too-long-a-line": "bad_envelope",
+    "much-too-long-an-answer": "bad_envelope",
     "times-out": "timed_out",
 }
 
@@ -95,30 +137,51 @@ def app(house: House) -> None:
     house.app(APP)
 
 
-def together(house: House, *task_types: str) -> list[int]:
+def together(house: House, *task_types: str, max_attempts: int = 1, unheard: bool = False) -> list[int]:
     """Enqueued in one transaction, so that they are claimed together, and wait behind one another."""
-    calls = ", ".join("queues.enqueue(%s, max_attempts => 1)" for _ in task_types)
-    return list(house.sql(f"select {calls}", *task_types)[0])
+    calls = ", ".join("queues.enqueue(%s, %s, max_attempts => %s)" for _ in task_types)
+    given = ((name, Jsonb({"unheard": unheard}), max_attempts) for name in task_types)
+    return list(house.sql(f"select {calls}", *chain.from_iterable(given))[0])
 
 
 def ran(house: House) -> list[int]:
     return sorted(int(line) for line in (house.folder / "ledger").read_text().split())
 
 
+def hears_when_its_child_has_done_all(house: House, worker: Worker) -> None:
+    """A task has stopped it; its child runs what it has been handed until it finds nothing more, sleeps or ends."""
+    wait_until(lambda: processes()[worker.pid].state == "T", "the worker to stop")
+    seen: list[list[int]] = []
+
+    def is_quiet() -> bool:
+        seen.append(ran(house))
+        return seen[-2:-1] == seen[-1:] and all(child.state != "R" for child in worker.children())
+
+    wait_until(is_quiet, "the child to have done all", every_s=0.1)
+
+    worker.send(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("unheard", [False, True], ids=["heard at once", "heard later"])
 @pytest.mark.parametrize(("bad", "kind"), BAD.items(), ids=BAD)
 def test_tasks_before_and_behind_a_bad_one_run_once_and_keep_their_results(
-    house: House, bad: str, kind: str | None
+    house: House, bad: str, kind: str | None, unheard: bool
 ) -> None:
-    before, behind = ["neighbour"] * 5, ["neighbour"] * 40
-    ids = together(house, *before, bad, *behind)
+    before, behind = ["neighbour"] * (60 if unheard else 5), ["neighbour"] * 40
+    ids = together(house, *before, bad, *behind, max_attempts=3 if unheard else 1, unheard=unheard)
     worker = house.worker("--max-envelope", "2KiB").ready()
+    if unheard:
+        hears_when_its_child_has_done_all(house, worker)
     bad_id = ids.pop(len(before))
     rows: list[dict[str, Any]] = house.finals(ids)
     assert {(row["status"], row["attempt_count"], row["claim_no"], row["result_json"]) for row in rows} == {
         ("SUCCESSFUL", 1, 1, "ran")
     }
     assert ran(house) == ids
-    assert house.final(bad_id)["failure_kind"] == kind
+    if kind:
+        assert worker.wait_event("task_retried" if unheard else "task_failed", task_id=bad_id)["failure_kind"] == kind
+    else:
+        assert house.final(bad_id)["status"] == "SUCCESSFUL"
     assert worker.stop() == 0
 
 
