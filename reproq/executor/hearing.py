@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -25,10 +24,11 @@ class Listener(Protocol):
     """Who knows what a line means."""
 
     def child_answered(self, child: Child, line: bytes) -> None: ...
-    def is_answer(self, line: bytes, execution: Execution) -> bool: ...
-    def child_repeats(self, child: Child, line: bytes) -> bool: ...
+    def answers_to(self, line: bytes) -> tuple[int, int] | None: ...
+    def child_repeats(self, child: Child) -> None: ...
     def child_garbled(self, child: Child, why: str, guilty: Execution | None) -> None: ...
     def child_printed(self, child: Child, data: bytes) -> None: ...
+    def child_is_mute(self, child: Child) -> None: ...
 
 
 class Hearing:
@@ -85,6 +85,7 @@ class Hearing:
             return False
         if not data:
             self._unwatch(child.stdout)
+            self._listener.child_is_mute(child)
             return False
         if child.garbled:
             return True
@@ -108,6 +109,8 @@ class Hearing:
     def _begun_of(self, child: Child, count: int) -> int:
         """How many of the first `count` tasks it has begun: it reads a task when it begins it, so what answers one that
         it hasn't read isn't that task's answer, nor what answers one that it gets while we go through these lines."""
+        if child.unwritten:
+            return min(count, len(child.lines) - 1)
         if self._packets and child.lines and (head := child.back.head()):
             unread = run_line_id(head)
             for n, execution in enumerate(islice(child.lines, count)):
@@ -120,10 +123,10 @@ class Hearing:
         child.size += len(data)
         if b"\n" not in data:
             if child.ready and not child.lines:
-                self.is_garbled(child, "it wrote without being asked", None)
+                self._listener.child_garbled(child, "it wrote without being asked", None)
             elif child.size > self._max_line:
                 self._too_long(child)
-            if child.size > 2 * self._max_line:
+            if child.size > self._max_line + 2 * _LONG_CHUNK:
                 child.parts.clear()
                 child.size = 0
             return b""
@@ -133,45 +136,42 @@ class Hearing:
         return lines + b"\n"
 
     def _surplus(self, child: Child, lines: list[bytes], begun: int) -> None:
-        """More lines than tasks that it has begun. It answers before it begins the next, so every line up to a task's
-        own answer was said by that task, or by what an earlier one left behind."""
+        """More lines than tasks that it has begun. It answers before it begins the next, so every line up to the last
+        answer of a task was said by that task, or by what an earlier one left behind."""
+        whose = [self._listener.answers_to(line) for line in lines]
+        ends = {task: n for n, task in enumerate(whose) if task is not None}
         last = child.served + begun - 1
-        rest = deque(lines)
-        while rest and not child.garbled:
-            line = rest.popleft()
-            if self._listener.child_repeats(child, line):
+        n = 0
+        while n < len(lines) and not child.garbled:
+            said_before = ends.get(child.before, -1) if child.before else -1
+            if said_before >= n:
+                self._listener.child_repeats(child)
+                n = said_before + 1
                 continue
-            if child.served > last:
-                self.is_garbled(child, "it answered a task that it hadn't begun, or none", None)
+            running = child.execution
+            if child.served > last or running is None:
+                hasty = running if running is not None and child.unwritten and not self._packets else None
+                self._listener.child_garbled(child, "it answered before it had read its task, or without one", hasty)
                 return
-            while rest and self._listener.child_repeats(child, rest[0]):
-                rest.popleft()
-            running = child.lines[0]
-            if rest and (child.served == last or self._listener.is_answer(rest[0], running)):
-                self.is_garbled(child, "it said more than it was asked", running)
+            own = ends.get((running.id, running.claim_no), -1)
+            if own > n or (child.served == last and n + 1 < len(lines)):
+                self._listener.child_garbled(child, "it said more than it was asked", running)
+                n = max(n, own)
             if not child.garbled:
-                self._line(child, line)
+                self._line(child, lines[n])
+                n += 1
 
     def _line(self, child: Child, line: bytes) -> None:
-        if child.unwritten:
-            self.is_garbled(child, "it answered before it had read its task", child.lines[0])
-        elif len(line) > self._max_line:
+        if len(line) > self._max_line:
             self._too_long(child)
         if not child.garbled:
             self._listener.child_answered(child, line)
 
     def _hello(self, child: Child, lines: list[bytes]) -> None:
         if len(lines) > 1:
-            self.is_garbled(child, "it wrote without being asked", None)
+            self._listener.child_garbled(child, "it wrote without being asked", None)
         elif not self._pool.is_up(child, lines[0]):
-            self.is_garbled(child, "its first line is not a ready line", None)
+            self._listener.child_garbled(child, "its first line is not a ready line", None)
 
     def _too_long(self, child: Child) -> None:
-        self.is_garbled(child, f"its answer is longer than {self._max_line} bytes", child.execution)
-
-    def is_garbled(self, child: Child, why: str, guilty: Execution | None) -> None:
-        """Nothing that it says can be trusted any more, but for what it has begun since."""
-        child.retiring = True
-        if child in self._pool.idle:
-            self._pool.idle.remove(child)
-        self._listener.child_garbled(child, why, guilty)
+        self._listener.child_garbled(child, f"its answer is longer than {self._max_line} bytes", child.execution)

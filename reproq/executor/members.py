@@ -104,8 +104,8 @@ class PipeBack:
 
 class Child:
     __slots__ = (
-        "_tail", "_tail_size", "alarm", "back", "before", "boot_failed", "born", "cannot_fork", "garbled", "key",
-        "lines", "log", "noisy", "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served",
+        "_tail", "_tail_size", "alarm", "back", "before", "boot_failed", "born", "cannot_fork", "garbled", "is_long",
+        "key", "lines", "log", "noisy", "parts", "pid", "pool", "printed", "ready", "ready_at", "retiring", "served",
         "shallow", "size", "station", "stdin", "stdout", "uid", "unwritten",
     )  # fmt: skip
 
@@ -128,6 +128,7 @@ class Child:
         self.cannot_fork: str | None = None  # a template's reason not to be one
         self.before: tuple[int, int] | None = None  # id and claim_no of the task before the one that runs
         self.lines: deque[Execution] = deque()  # the first is running, the others wait in its socket
+        self.is_long = False  # its task came in several packets
         self.shallow = False  # its task takes long: nothing may wait behind it
         self.served = 0
         self.parts: list[bytes] = []

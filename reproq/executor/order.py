@@ -6,7 +6,8 @@ import json
 
 from reproq.models.execution import Execution
 
-_RUN = b'{"v":1,"do":"run","id":'
+_ORDER = b'{"v":1,"do":'
+_RUN = _ORDER + b'"run","id":'
 
 
 def run_line_head(e: Execution) -> bytes:
@@ -20,9 +21,9 @@ def run_line_id(head: bytes) -> int | None:
     return int(head[len(_RUN) : end]) if head.startswith(_RUN) and end > 0 else None
 
 
-def answer_head(e: Execution) -> bytes:
-    """How our own child begins its answer."""
-    return b'{"v":1,"id":%d,"claim_no":%d,' % (e.id, e.claim_no)
+def is_torn(head: bytes) -> bool:
+    """Whether what a child has not read begins in the middle of a line."""
+    return bool(head) and not head.startswith(_ORDER)
 
 
 class Orders:

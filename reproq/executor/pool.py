@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from reproq.executor.guard_client import Guard
 from reproq.executor.hearing import Hearing, Listener
 from reproq.executor.members import PACKET, Child, Kind, PipeBack, SocketBack
-from reproq.executor.order import run_line_head
+from reproq.executor.order import is_torn, run_line_head, run_line_id
 from reproq.models.execution import Execution
 
 _STOP = b'{"v":1,"do":"stop"}\n'
@@ -56,6 +56,7 @@ class Pool:
         self.types: dict[str, Any] = {}
         self._watcher = watcher
         self._owner = owner
+        self._listener = listener
         self._hearing = Hearing(self, listener, watcher.unwatch, max_line)
         self.started_count = 0  # since the worker began
         self._not_before = 0.0
@@ -106,7 +107,8 @@ class Pool:
         except (BrokenPipeError, ConnectionResetError):
             return False
         child.lines.append(execution)
-        child.shallow = child.shallow or len(line) > PACKET
+        child.is_long = len(line) > PACKET
+        child.shallow = child.shallow or child.is_long
         if not waits and child.printed:
             child.forget_output()
         if written < len(line):
@@ -116,15 +118,26 @@ class Pool:
 
     def take_back(self, child: Child) -> list[Execution]:
         """What it was given and has not read: exactly what it has not begun. It may read on meanwhile, so these need
-        not be its last ones."""
-        if child.unwritten or not child.lines:
+        not be its last ones. A line of several packets, which is alone, stays until its child has ended: half of it
+        would be of no use to either. A child that has read half of it has begun it: it may be what it died of."""
+        if not child.lines:
             return []
-        unread = child.back.unread(ended=child.key not in self.children)
+        ended = child.key not in self.children
+        if child.is_long and not ended:
+            return []
+        unread = child.back.unread(ended)
         heads = {packet[: packet.find(b',"worker_id"')] for packet in unread}
         taken = [execution for execution in child.lines if run_line_head(execution) in heads] if heads else []
         for execution in taken:
             child.lines.remove(execution)
         return taken
+
+    def has_begun(self, child: Child) -> bool:
+        """Whether it has read all of the line of its first task."""
+        if child.unwritten or not child.lines:
+            return False
+        head = child.back.head()
+        return not (is_torn(head) or run_line_id(head) == child.lines[0].id)
 
     def hear(self, child: Child) -> None:
         """What it has said by now. It is to be ended because of a task: it may have answered, and begun the next."""
@@ -150,7 +163,7 @@ class Pool:
         if child.lines:
             return child.lines[0]
         if child.parts:
-            self._hearing.is_garbled(child, "it left half a line behind its answer", None)
+            self._listener.child_garbled(child, "it left half a line behind its answer", None)
         self.release(child)
         return None
 
@@ -169,12 +182,16 @@ class Pool:
             return 0
         return 1 << 30 if self.kind.recycle is None else self.kind.recycle - child.served - len(child.lines)
 
+    def withdraw(self, child: Child) -> None:
+        """No more tasks for this one."""
+        child.retiring = True
+        if child in self.idle:
+            self.idle.remove(child)
+
     def retire(self, child: Child) -> None:
         """No more tasks for this one; it ends by itself when it is idle."""
-        child.retiring = True
+        self.withdraw(child)
         if not child.lines:
-            if child in self.idle:
-                self.idle.remove(child)
             self.tell(child, _STOP)
 
     def kill(self, child: Child, signal: int) -> None:

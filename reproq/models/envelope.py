@@ -16,6 +16,7 @@ from reproq.models.document import MAX_DEPTH, depth, holds_nul, parse_exactly
 from reproq.models.states import CHANNEL_KINDS, FailureKind
 
 _MAX_DELAY_S = 366 * 86400.0
+_HEAD = b'{"v":1,"id":'  # how our own child begins
 _LONG_NUMBER = re.compile(rb"[0-9]{16}")
 
 Outcome = dict[str, Any]
@@ -55,6 +56,23 @@ def read_envelope(line: bytes, task_id: int, claim_no: int, *, trusted: bool = F
     if "noisy" in envelope:
         outcome["noisy"] = envelope["noisy"] is True
     return outcome | _word(envelope) if trusted else outcome
+
+
+def task_of(line: bytes) -> tuple[int, int] | None:
+    """Id and claim_no of the task that the line is an envelope for, perhaps behind half a line of something else."""
+    line = line[max(0, line.find(_HEAD)) :]
+    try:
+        envelope = _parse(line)
+        task = envelope["id"], envelope["claim_no"]
+        read_envelope(line, *task)
+    except (BadEnvelope, KeyError, TypeError):
+        return None
+    return task
+
+
+def is_from(line: bytes, task_id: int, claim_no: int) -> bool:
+    """Whether it holds what our own child said of this task, whatever else is in it, or wrong with it."""
+    return b'%b%d,"claim_no":%d,' % (_HEAD, task_id, claim_no) in line
 
 
 def _word(envelope: dict[str, Any]) -> Outcome:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from reproq.executor.members import Child
-from reproq.executor.order import answer_head
 from reproq.log import Event, say
-from reproq.models.envelope import BadEnvelope, Outcome, read_envelope
+from reproq.models.envelope import BadEnvelope, Outcome, is_from, read_envelope, task_of
 from reproq.models.execution import End, Execution
 from reproq.models.states import FailureKind
 from reproq.runner.books import Books, failure
@@ -60,29 +59,37 @@ class Answers:
         if outcome.pop("finished", False):
             self._books.committed(execution, outcome)
         elif execution.task_type in self.contained or child.pool.kind.contain:
-            self._keeper.sweep(child, outcome)
+            if child.key not in self._keeper.after_death:  # else it has answered twice
+                self._keeper.sweep(child, outcome)
             return
         else:
             self._books.record(execution, outcome)
         self._free(child)
 
-    def is_answer(self, line: bytes, execution: Execution) -> bool:
-        return _answers(line, (execution.id, execution.claim_no))
+    def answers_to(self, line: bytes) -> tuple[int, int] | None:
+        """Which task, if it is an answer at all."""
+        return task_of(line)
 
-    def child_repeats(self, child: Child, line: bytes) -> bool:
-        """Whether it says something more about the task before: not the fault of the one that runs."""
-        if not _answers(line, child.before):
-            return False
+    def child_repeats(self, child: Child) -> None:
+        """It has said something more about the task before: not the fault of the one that runs."""
         if not child.retiring:
-            child.retiring = True
+            child.pool.withdraw(child)
             self._handout.take_back(child)
             say(Event.BAD_ENVELOPE, f"child {child.key} answered a task twice", logging.WARNING, child=child.key)
         if not child.lines:
             self._distrust(child)
-        return True
+
+    def child_is_mute(self, child: Child) -> None:
+        """It has closed its end: it is ending, or will never answer."""
+        self._loop.after(_LAST_WORD_S, partial(self._is_mute, child))
+
+    def _is_mute(self, child: Child) -> None:
+        if child.lines and child.pool.children.get(child.key) is child:
+            self.child_garbled(child, "it has closed its standard output", child.execution)
 
     def _distrust(self, child: Child) -> None:
         child.garbled = True
+        child.pool.withdraw(child)
         self._keeper.kill(child, signal.SIGKILL)
 
     def _make_way(self, child: Child) -> None:
@@ -122,9 +129,9 @@ class Answers:
     def child_garbled(self, child: Child, why: str, guilty: Execution | None) -> None:
         """What it said can't be trusted, and neither can the child: it gets no more tasks, and what waited in it goes
         to others. What it has begun since, behind the one that ran when it said so, may end."""
-        if guilty is not None and guilty.end is End.BAD_ENVELOPE:
+        child.pool.withdraw(child)
+        if guilty is not None and child.key in self._keeper.after_death:  # its end is known
             return
-        child.retiring = True
         self._handout.take_back(child)
         say(
             Event.BAD_ENVELOPE,
@@ -139,17 +146,18 @@ class Answers:
             explain(child, guilty, outcome)
             guilty.end = End.BAD_ENVELOPE
             self._keeper.after_death[child.key] = outcome
-        if not child.lines or child.lines[-1] is guilty:
+        if not child.lines or child.lines[-1] is guilty or child.unwritten:
             self._distrust(child)
         elif guilty is not None:
             self._loop.after(_LAST_WORD_S, partial(self._is_silent, child, guilty))
 
     def _is_no_answer(self, child: Child, execution: Execution, line: bytes, why: str) -> None:
-        if self.child_repeats(child, line):
+        if child.before is not None and task_of(line) == child.before:
+            self.child_repeats(child)
             return
         self.child_garbled(child, why, execution)
-        behind_something_else = answer_head(execution) in line
-        if execution.end is End.BAD_ENVELOPE and not child.garbled and behind_something_else:
+        waits = execution.end is End.BAD_ENVELOPE and not child.garbled
+        if waits and is_from(line, execution.id, execution.claim_no):
             self._bad_one_is_over(child, execution)
 
     def _bad_one_is_over(self, child: Child, execution: Execution) -> None:
@@ -185,10 +193,3 @@ def explain(child: Child, execution: Execution, outcome: Outcome) -> None:
         "max_rss_kb": outcome.pop("max_rss_kb", None),
         "output": None if outcome["success"] else child.tail() or None,
     }
-
-
-def _answers(line: bytes, task: tuple[int, int] | None) -> bool:
-    try:
-        return task is not None and bool(read_envelope(line, *task))
-    except BadEnvelope:
-        return False

@@ -29,6 +29,7 @@ from reproq.runner.stops import Stops
 
 _BOOTS = 5
 _SLOW_BOOT_S = 30.0
+_TAKES_WITHIN_S = 5.0
 
 
 class Floor:
@@ -120,6 +121,8 @@ class Floor:
     def child_ended(self, child: Child, exit_: dict[str, Any], unread: list[Execution]) -> None:
         self.handout.deep.discard(child)
         self.handout.put_in_front(child, unread)
+        if self.closing and unread:
+            self._books.give_back_waiting()
         prepared = self._keeper.after_death.pop(child.key, None)
         oom = bool(child.lines) and self._oom.grew()
         child.station.ends[cause_of(child, exit_, oom, self.closing)] += 1
@@ -200,6 +203,18 @@ class Floor:
                     child=child.key,
                     output=child.tail() or None,
                 )
+
+    def check_takers(self) -> None:
+        """An idle child takes its task at once; one that doesn't runs on what it has answered, or is stopped."""
+        now = time.monotonic()
+        for child in [child for s in self._stations if s.pool.kind.packets for child in s.pool.children.values()]:
+            first = child.execution
+            if first is None or child.retiring or now - first.handed_at < _TAKES_WITHIN_S:
+                continue
+            if not child.pool.has_begun(child):
+                self.handout.take_back(child)
+                if not child.pool.has_begun(child):  # else it has taken it just now
+                    self.stops.is_stuck(child)
 
     def check_memory(self) -> None:
         """A child that has grown too big gets no more tasks."""

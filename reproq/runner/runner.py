@@ -263,6 +263,7 @@ class Runner:
         self.claim_desk.check_silence()
         self.finish_desk.check_silence()
         self.floor.check_memory()
+        self.floor.check_takers()
         self.floor.check_boots()
         self._look_after_health()
         setproctitle(f"reproq worker: {self._doing()}")

@@ -94,9 +94,11 @@ class Stops:
             self._time_out(child, execution)
 
     def _time_out(self, child: Child, execution: Execution) -> None:
-        if self._alone(execution) is None:
-            if execution.child_key is None:  # it has been taken back
-                self._is_stuck(child)
+        alone = self._alone(execution) is not None
+        if not alone and execution.child_key is not None:
+            return
+        if not alone or not child.pool.has_begun(child):  # it has been taken back, or will be when the child has ended
+            self.is_stuck(child)
             return
         execution.end = End.TIMED_OUT
         say(
@@ -109,8 +111,8 @@ class Stops:
         child.retiring = True
         self._keeper.kill(child, signal.SIGKILL)
 
-    def _is_stuck(self, child: Child) -> None:
-        """It was idle, and didn't take its task in all that time."""
+    def is_stuck(self, child: Child) -> None:
+        """It had nothing to do, as far as we know, and didn't take its task in all that time."""
         say(Event.CHILD_RECYCLED, f"child {child.key} takes no task; another takes its place", child=child.key)
         child.pool.retire(child)
         self._keeper.kill(child, signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ class Owner:
         self.ready: deque[Execution] = deque()
         self.answered: list[tuple[int, bytes]] = []
         self.garbled: list[str] = []
-        self.before = b""
 
     def child_ready(self, _child: Child, _hello: bytes) -> bool:
         return True
@@ -31,16 +31,20 @@ class Owner:
     def child_answered(self, child: Child, line: bytes) -> None:
         assert child.execution is not None
         self.answered.append((child.execution.id, line))
-        self.before = answer(child.execution.id).rstrip()
+        child.before = child.execution.id, 1
         child.pool.answered(child)
         while self.ready and child.pool.hand(child, self.ready[0], order(self.ready[0])):
             self.ready.popleft()
 
-    def is_answer(self, line: bytes, execution: Execution) -> bool:
-        return line == answer(execution.id).rstrip()
+    def answers_to(self, line: bytes) -> tuple[int, int] | None:
+        try:
+            return json.loads(line)["id"], 1
+        except (ValueError, KeyError):
+            return None
 
-    def child_repeats(self, _child: Child, line: bytes) -> bool:
-        return line == self.before
+    def child_repeats(self, _child: Child) -> None: ...
+
+    def child_is_mute(self, _child: Child) -> None: ...
 
     def child_garbled(self, child: Child, why: str, _guilty: Execution | None) -> None:
         self.garbled.append(why)

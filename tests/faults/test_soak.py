@@ -24,8 +24,8 @@ SECONDS = float(os.environ.get("FAULTS_SOAK_S", "60"))
 RARELY_S = max(12.0, SECONDS / 30)
 """Between two of the faults that stop everything for a while."""
 GROWTH = {"memory_kib": (3 * 1024, 8 * 1024), "descriptors": (7, 6)}
-"""What may come once, and what more in each hour. A child that is just being replaced has four descriptors, and the three
-connections come and go: a short run may begin with seven less than it ends with. A leak has one for each fault."""
+"""What may come once, and what more in each hour. A child that is just being replaced has four descriptors, and the
+three connections come and go: a short run may begin with seven less than it ends with. A leak has one each fault."""
 _DDL = (
     "create index concurrently soak on queues.task_runs (created_at)",
     "drop index concurrently if exists queues.soak",

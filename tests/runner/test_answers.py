@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,6 +22,12 @@ _TASKS = range(1, 31)
 _GUILTY = range(5, 31, 5)
 _MAX_LINE = 2000
 
+
+def _for_the_next(answer: bytes) -> bytes:
+    said = json.loads(answer)
+    return json.dumps(said | {"id": said["id"] + 1, "payload": "forged"}).encode() + b"\n"
+
+
 _SAYS: dict[str, Callable[[bytes], bytes]] = {
     "garbage": lambda _answer: b"hello\n",
     "an empty line": lambda _answer: b"\n",
@@ -29,6 +36,10 @@ _SAYS: dict[str, Callable[[bytes], bytes]] = {
     "too long a line": lambda _answer: b" " * (_MAX_LINE + 1) + b"\n",
     "half a line that is too long": lambda _answer: b" " * (_MAX_LINE + 1),
     "its answer": lambda answer: answer,
+    "its answer and garbage": lambda answer: answer + b"hello\n",
+    "its answer and half a line": lambda answer: answer + b"hello",
+    "its answer twice and garbage": lambda answer: answer * 2 + b"hello\n",
+    "an answer for the next task": lambda answer: answer + _for_the_next(answer),
 }
 _STEPS = st.lists(
     st.sampled_from(["hand", "begin", "begin", "speak", "answer", "answer", "hear", "take back"]),
@@ -64,7 +75,7 @@ class Scene:
 
     def _record(self, execution: Execution, outcome: Outcome) -> None:
         execution.over = True
-        self.outcomes.append((execution.id, outcome["success"]))
+        self.outcomes.append((execution.id, outcome["success"] and outcome["payload"] != "forged"))
 
     @property
     def waiting(self) -> list[int]:

@@ -24,8 +24,10 @@ class Scene:
         self.timers: list[Callable[[], None]] = []
         self.heard: Callable[[], None] = lambda: None
         self.taken: list[Execution] = []
+        self.has_begun = True
         pool = SimpleNamespace(station=None, hear=lambda _child: self.heard(), tell=lambda _child, _line: None)
         pool.retire = self.retired.append
+        pool.has_begun = lambda _child: self.has_begun
         self.child = Child(cast(Any, pool), "app-1", 0, 0, 0, cast(Any, None))
         self.first, self.second = execution(1), execution(2)
         self.child.lines.append(self.first)
@@ -67,6 +69,13 @@ def execution(task_id: int) -> Execution:
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+def test_a_long_line_that_its_child_hasnt_read_whole_isnt_timed_out_but_its_child_replaced(scene: Scene) -> None:
+    scene.has_begun = False
+    scene.stops.watch(scene.child, scene.first)
+    scene.ring()
+    assert (scene.first.end, scene.retired, scene.killed) == (None, [scene.child], [signal.SIGKILL])
 
 
 def test_a_task_that_takes_too_long_is_timed_out_and_its_child_killed(scene: Scene) -> None:

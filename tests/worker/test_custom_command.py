@@ -302,3 +302,36 @@ def test_half_a_line_behind_an_answer_costs_its_child_and_no_other_task(house: H
     after = house.finals(house.enqueue_many("sh.x", [{}] * 5, max_attempts=1))
     assert {row["status"] for row in [first, *after]} == {"SUCCESSFUL"}
     assert first["result_json"] not in {row["result_json"] for row in after}
+
+
+def talker(house: House, script: str) -> str:
+    """A command in Python, in place of the file that the fixture has made."""
+    path = house.folder / "talker"
+    path.write_text(script.format(python=sys.executable))
+    path.chmod(0o755)
+    return house.config(f'[[command]]\nprefix = "raw."\ncommand = ["{path}"]\n')
+
+
+@pytest.mark.parametrize("size", [1, 200_000], ids=["short lines", "long lines"])
+def test_a_command_that_ends_after_each_task_costs_the_next_one_nothing(house: House, size: int) -> None:
+    ids = house.enqueue_many("raw.x", [{"text": "x" * size}] * 8, max_attempts=1)
+    house.worker("--config", talker(house, RAW + "    os._exit(0)\n")).ready()
+    assert {row["status"] for row in house.finals(ids)} == {"SUCCESSFUL"}
+
+
+@pytest.mark.parametrize("size", [1, 200_000], ids=["short lines", "long lines"])
+def test_a_second_answer_is_no_fault_of_the_task_behind(house: House, size: int) -> None:
+    again = "    time.sleep(0.1)\n    os.write(1, json.dumps(good).encode() + b'\\n')\n"
+    ids = house.enqueue_many("raw.x", [{"text": "x" * size}] * 6, max_attempts=1)
+    house.worker("--config", talker(house, RAW + again)).ready()
+    assert {(row["status"], row["attempt_count"]) for row in house.finals(ids)} == {("SUCCESSFUL", 1)}
+
+
+def test_a_command_that_closes_its_output_in_a_task_is_replaced(house: House) -> None:
+    closes = '    if how.get("closes"):\n        os.close(1)\n        time.sleep(1000)\n'
+    mute = house.enqueue("raw.x", {"closes": True}, max_attempts=1)
+    good = house.enqueue("raw.x")
+    script = RAW.replace('    if how.get("once")', closes + '    if how.get("once")')
+    house.worker("--config", talker(house, script)).ready()
+    assert "closed its standard output" in house.final(mute)["last_error"]
+    assert house.final(good)["status"] == "SUCCESSFUL"

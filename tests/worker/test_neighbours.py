@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from itertools import chain
 from typing import Any
 
@@ -54,6 +55,27 @@ def twice_later(payload, ctx):
     time.sleep(0.2)
     says(success(ctx.id, ctx.claim_no))
     time.sleep(0.3)
+
+@task("answers-and-goes-on")
+def answers_and_goes_on(payload, ctx):
+    unheard(payload, ctx)
+    says(success(ctx.id, ctx.claim_no), b"hello", success(ctx.id + 1, 1))
+
+@task("answers-early")
+def answers_early(payload, ctx):
+    says(success(ctx.id, ctx.claim_no))
+    time.sleep(0.1)
+
+@task("answers-and-runs-on")
+def answers_and_runs_on(payload, ctx):
+    says(success(ctx.id, ctx.claim_no))
+    time.sleep(100)
+
+@task("contained", contain=True)
+def contained(payload, ctx):
+    subprocess.Popen(["sleep", "100"])  # so that there is something to sweep
+    says(success(ctx.id, ctx.claim_no))
+    return "second"
 
 @task("answers-for-others")
 def answers_for_others(payload, ctx):
@@ -112,6 +134,10 @@ def leaves_its_child_stuck(payload, ctx):
         time.sleep(3)
     its.send = send_and_stay
 
+@task("limited-and-quick", timeout=0.5)
+def limited_and_quick(payload, ctx):
+    pass
+
 @task("limited", timeout=0.5)
 def limited(payload, ctx):
     ledger(ctx)
@@ -120,6 +146,7 @@ def limited(payload, ctx):
 BAD = {
     "twice-at-once": "bad_envelope",
     "twice-later": None,
+    "answers-and-goes-on": "bad_envelope",
     "answers-for-others": "bad_envelope",
     "garbage": "bad_envelope",
     "much-garbage": "bad_envelope",
@@ -185,10 +212,56 @@ def test_tasks_before_and_behind_a_bad_one_run_once_and_keep_their_results(
     assert worker.stop() == 0
 
 
+def test_a_long_line_behind_a_task_that_answers_twice_is_run_once(house: House) -> None:
+    for size in (1, 70_000, 200_000) * 3:
+        early = house.enqueue("answers-early", {}, max_attempts=1)
+        long = house.enqueue("neighbour", {"text": "x" * size}, max_attempts=1)
+        if not house.workers:
+            house.worker().ready()
+        row = house.final(long)
+        assert (row["status"], row["attempt_count"], row["result_json"]) == ("SUCCESSFUL", 1, "ran")
+        assert house.final(early)["status"] == "SUCCESSFUL"
+
+
+def test_an_idle_child_that_answers_once_more_gets_no_task(house: House) -> None:
+    house.worker().ready()
+    ids = []
+    for n in range(30):
+        early = house.enqueue("answers-early", {}, max_attempts=1)
+        house.wait_status(early, "SUCCESSFUL")
+        time.sleep(0.085 + n * 0.001)  # its second answer comes 0.1 s after the first
+        ids.append(house.enqueue("neighbour", {}, max_attempts=1))
+        house.final(ids[-1])
+    assert {row["status"] for row in house.finals(ids)} == {"SUCCESSFUL"}
+    assert ran(house) == ids
+
+
+def test_a_task_behind_one_that_has_answered_and_runs_on_goes_to_another_child(house: House) -> None:
+    ids = together(house, "answers-and-runs-on", "neighbour", "neighbour")
+    worker = house.worker().ready()
+    assert {(row["status"], row["attempt_count"]) for row in house.finals(ids)} == {("SUCCESSFUL", 1)}
+    assert "takes no task" in worker.wait_event("child_recycled")["message"]
+
+
+def test_of_two_answers_of_a_contained_task_the_first_stands_or_none(house: House) -> None:
+    ids = house.enqueue_many("contained", [{}] * 5, max_attempts=1)
+    house.worker("--processes", "2").ready()
+    for row in house.finals(ids):
+        assert (row["failure_kind"] or row["result_json"]) in ("bad_envelope", None), row
+
+
 def test_a_task_that_its_child_never_took_isnt_timed_out_and_its_time_out_still_holds(house: House) -> None:
     first, limited = together(house, "leaves-its-child-stuck", "limited")
     worker = house.worker().ready()
     row = house.final(limited)
     assert (row["failure_kind"], row["attempt_count"], ran(house)) == ("timed_out", 1, [limited])
     assert house.final(first)["status"] == "SUCCESSFUL"
+    assert "takes no task" in worker.wait_event("child_recycled")["message"]
+
+
+def test_nor_is_one_whose_line_is_too_long_for_its_childs_socket(house: House) -> None:
+    first = house.enqueue("leaves-its-child-stuck", {}, max_attempts=1)
+    long = house.enqueue("limited-and-quick", {"text": "x" * 1_000_000}, max_attempts=1)
+    worker = house.worker().ready()
+    assert [(row["status"], row["attempt_count"]) for row in house.finals([first, long])] == [("SUCCESSFUL", 1)] * 2
     assert "takes no task" in worker.wait_event("child_recycled")["message"]
