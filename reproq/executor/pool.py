@@ -24,7 +24,7 @@ from reproq.executor.guard_client import Guard
 from reproq.executor.hearing import Hearing, Listener
 from reproq.executor.members import PACKET, Child, Kind, PipeBack, SocketBack
 from reproq.executor.order import is_torn, run_line_head, run_line_id
-from reproq.models.execution import Execution
+from reproq.models.execution import End, Execution
 
 _STOP = b'{"v":1,"do":"stop"}\n'
 _UMASK = 0o077  # what a task writes is nobody else's, unless it says so
@@ -127,13 +127,16 @@ class Pool:
             return []
         unread = child.back.unread(ended)
         heads = {packet[: packet.find(b',"worker_id"')] for packet in unread}
-        taken = [execution for execution in child.lines if run_line_head(execution) in heads] if heads else []
+        # A command that leaves its task unread until the time-out would leave it for ever.
+        taken = [e for e in child.lines if run_line_head(e) in heads and e.end is not End.TIMED_OUT] if heads else []
         for execution in taken:
             child.lines.remove(execution)
         return taken
 
     def has_begun(self, child: Child) -> bool:
-        """Whether it has read all of the line of its first task."""
+        """Whether it has read all of the line of its first task. Of a command that can't be known."""
+        if not self.kind.packets:
+            return True
         if child.unwritten or not child.lines:
             return False
         head = child.back.head()

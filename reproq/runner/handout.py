@@ -155,7 +155,7 @@ class Handout:
         for execution in reversed(taken):
             execution.begun = False
             execution.child_key = None
-            if execution.end in (End.TIMED_OUT, End.DRAINED):  # its child's end, as it was thought to run
+            if execution.end is End.DRAINED:  # as it was thought to run
                 execution.end = None
             child.station.ready.appendleft(execution)
 

@@ -23,6 +23,10 @@ _GUILTY = range(5, 31, 5)
 _MAX_LINE = 2000
 
 
+def _answer(task_id: int) -> bytes:
+    return b'{"v":1,"id":%d,"claim_no":1,"success":true}\n' % task_id
+
+
 def _for_the_next(answer: bytes) -> bytes:
     said = json.loads(answer)
     return json.dumps(said | {"id": said["id"] + 1, "payload": "forged"}).encode() + b"\n"
@@ -86,6 +90,7 @@ class Scene:
             for step in [*steps, "hear", "answer", "hear"]:
                 self._step(step, says)
         finally:
+            self.handed = [one.id for one in self._played.child.lines]
             self._played.ends()
 
     def _step(self, step: str, says: list[str]) -> None:
@@ -99,8 +104,10 @@ class Scene:
         elif step == "begin" and running is None and run_line_id(played.child.back.head()):
             (self.running,) = played.begins(1)
             self.begun.append(self.running)
+        elif step == "answer again":
+            played.writes(_answer(self.begun[-1]))
         elif running is not None and step in ("speak", "answer"):
-            answer = b'{"v":1,"id":%d,"claim_no":1,"success":true}\n' % running
+            answer = _answer(running)
             if running in _GUILTY:
                 played.writes(_SAYS[says[running % len(says)]](answer))
             if step == "answer":
@@ -118,3 +125,11 @@ def test_only_a_task_that_says_more_than_its_answer_pays_for_it(steps: list[str]
     innocent = [task_id for task_id in scene.begun if task_id not in _GUILTY]
     assert [(n, good) for n, good in scene.outcomes if n not in _GUILTY] == [(n, True) for n in innocent]
     assert sorted([*scene.waiting, *(n for n, _ in scene.outcomes)]) == list(_TASKS)
+
+
+def test_an_idle_child_that_answers_once_more_gets_no_task() -> None:
+    scene = Scene()
+    scene.plays(["hand", "begin", "take back", "answer", "hear", "answer again", "hear", "hand"], ["garbage"])
+    assert scene.outcomes == [(1, True)]
+    assert (scene.begun, scene.handed) == ([1], [])
+    assert scene.waiting == list(_TASKS)[1:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -335,3 +335,11 @@ def test_a_command_that_closes_its_output_in_a_task_is_replaced(house: House) ->
     house.worker("--config", talker(house, script)).ready()
     assert "closed its standard output" in house.final(mute)["last_error"]
     assert house.final(good)["status"] == "SUCCESSFUL"
+
+
+@pytest.mark.parametrize("size", [1, 200_000], ids=["short lines", "long lines"])
+def test_a_command_that_never_reads_its_task_makes_it_time_out(house: House, size: int) -> None:
+    script = "#!{python}\nimport os, time\nos.write(1, b'{{\"v\":1}}\\n')\ntime.sleep(1000)\n"
+    ids = house.enqueue_many("raw.x", [{"text": "x" * size}] * 2, max_attempts=1, timeout=timedelta(seconds=0.3))
+    house.worker("--config", talker(house, script)).ready()
+    assert {(row["status"], row["failure_kind"]) for row in house.finals(ids)} == {("FAILED", "timed_out")}
