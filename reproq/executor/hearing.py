@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reproq.executor.members import PACKET, Child
 from reproq.executor.order import run_line_id
+from reproq.models.envelope import task_of
 from reproq.models.execution import Execution
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ class Listener(Protocol):
     """Who knows what a line means."""
 
     def child_answered(self, child: Child, line: bytes) -> None: ...
-    def answers_to(self, line: bytes) -> tuple[int, int] | None: ...
     def child_repeats(self, child: Child) -> None: ...
     def child_garbled(self, child: Child, why: str, guilty: Execution | None) -> None: ...
     def child_printed(self, child: Child, data: bytes) -> None: ...
@@ -138,8 +138,7 @@ class Hearing:
     def _surplus(self, child: Child, lines: list[bytes], begun: int) -> None:
         """More lines than tasks that it has begun. It answers before it begins the next, so every line up to the last
         answer of a task was said by that task, or by what an earlier one left behind."""
-        whose = [self._listener.answers_to(line) for line in lines]
-        ends = {task: n for n, task in enumerate(whose) if task is not None}
+        ends = {task: n for n, line in enumerate(lines) if (task := task_of(line)) is not None}
         last = child.served + begun - 1
         n = 0
         while n < len(lines) and not child.garbled:

@@ -66,10 +66,6 @@ class Answers:
             self._books.record(execution, outcome)
         self._free(child)
 
-    def answers_to(self, line: bytes) -> tuple[int, int] | None:
-        """Which task, if it is an answer at all."""
-        return task_of(line)
-
     def child_repeats(self, child: Child) -> None:
         """It has said something more about the task before: not the fault of the one that runs."""
         if not child.retiring:

@@ -70,4 +70,4 @@ def order(one: Execution) -> bytes:
 
 
 def answer(task_id: int) -> bytes:
-    return b'{"v":1,"id":%d}\n' % task_id
+    return b'{"v":1,"id":%d,"claim_no":1,"success":true}\n' % task_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,12 +34,6 @@ class Owner:
         child.pool.answered(child)
         while self.ready and child.pool.hand(child, self.ready[0], order(self.ready[0])):
             self.ready.popleft()
-
-    def answers_to(self, line: bytes) -> tuple[int, int] | None:
-        try:
-            return json.loads(line)["id"], 1
-        except (ValueError, KeyError):
-            return None
 
     def child_repeats(self, _child: Child) -> None: ...
 

@@ -17,14 +17,11 @@ from reproq.runner.crew import Station
 from reproq.runner.floor import Floor
 from reproq.runner.handout import Handout
 from tests.executor.played import Played, execution
+from tests.executor.played import answer as answer_of
 
 _TASKS = range(1, 31)
 _GUILTY = range(5, 31, 5)
 _MAX_LINE = 2000
-
-
-def _answer(task_id: int) -> bytes:
-    return b'{"v":1,"id":%d,"claim_no":1,"success":true}\n' % task_id
 
 
 def _for_the_next(answer: bytes) -> bytes:
@@ -105,9 +102,9 @@ class Scene:
             (self.running,) = played.begins(1)
             self.begun.append(self.running)
         elif step == "answer again":
-            played.writes(_answer(self.begun[-1]))
+            played.writes(answer_of(self.begun[-1]))
         elif running is not None and step in ("speak", "answer"):
-            answer = _answer(running)
+            answer = answer_of(running)
             if running in _GUILTY:
                 played.writes(_SAYS[says[running % len(says)]](answer))
             if step == "answer":
